@@ -1,0 +1,162 @@
+"""Claims, verdicts and findings: a sentence fixed beforehand, what became of it, and the values that prove it.
+
+Only a measure writes a verdict. A claim says when it was fixed and what was known then, since a claim fixed after the
+first look is worth less than one fixed before it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from .errors import NothingToCheck, PinMismatch, ValueProblem
+
+__all__ = ["Claim", "Finding", "Verdict", "combine", "load_claims"]
+
+
+class Verdict(StrEnum):
+    """What became of a claim."""
+
+    HELD = "HELD"
+    VIOLATED = "VIOLATED"  # it fails, and a published number moves
+    LATENT = "LATENT"  # it fails, and nothing on this data moves
+    NOT_MEASURED = "NOT MEASURED"  # with the reason
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence fixed in ``data-pins/claims.toml``.
+
+    Attributes:
+        id: Short permanent name, such as ``P1``.
+        subject: The package the claim belongs to.
+        sentence: The property, as a sentence that can fail.
+        title: A few words for tables.
+        fixed: ISO date at which the wording was fixed.
+        kind: ``replication`` (results known from earlier work), ``preregistered`` or ``exploration``.
+        known: What was known of the result when the claim was fixed.
+        chapter: The chapter that measures it.
+    """
+
+    id: str
+    subject: str
+    sentence: str
+    title: str
+    fixed: str
+    kind: str
+    known: str
+    chapter: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim's verdict with its size and its evidence.
+
+    Attributes:
+        id: The claim's id.
+        verdict: One of :class:`Verdict`.
+        magnitude: How far off it is, a sentence built from values (for NOT MEASURED: the reason).
+        values: Names of the values that prove it.
+        per_split: The findings of the single splits, where this one combines several.
+        mode: ``measured`` or ``recalled``.
+    """
+
+    id: str
+    verdict: Verdict
+    magnitude: str
+    values: tuple[str, ...] = ()
+    per_split: Mapping[str, Finding] | None = None
+    mode: str = "measured"
+
+    def as_json(self) -> dict[str, Any]:
+        """The stored form, without ``mode``."""
+        out: dict[str, Any] = {
+            "verdict": str(self.verdict),
+            "magnitude": self.magnitude,
+            "values": list(self.values),
+        }
+        if self.per_split is not None:
+            out["per_split"] = {split: part.as_json() for split, part in self.per_split.items()}
+        return out
+
+    @classmethod
+    def from_json(cls, id: str, data: Mapping[str, Any], *, mode: str = "measured") -> Finding:
+        """Rebuild a finding from its stored form."""
+        parts = data.get("per_split")
+        return cls(
+            id=id,
+            verdict=Verdict(data["verdict"]),
+            magnitude=data["magnitude"],
+            values=tuple(data["values"]),
+            per_split=None
+            if parts is None
+            else {split: cls.from_json(id, part, mode=mode) for split, part in parts.items()},
+            mode=data.get("mode", mode),
+        )
+
+    def prefixed(self, prefix: str) -> Finding:
+        """The same finding with its values under ``<prefix>_<name>``."""
+        return replace(self, values=tuple(f"{prefix}_{name}" for name in self.values))
+
+
+# A combined verdict is the gravest of its parts; a part that could not be measured outweighs one that held.
+_GRAVITY = (Verdict.VIOLATED, Verdict.LATENT, Verdict.NOT_MEASURED, Verdict.HELD)
+
+
+def combine(parts: Mapping[str, Finding], magnitude: str | None = None) -> Finding:
+    """One finding over several splits: the gravest verdict, all values, the parts kept.
+
+    Args:
+        parts: split -> finding of the same claim, values already prefixed; at least one.
+        magnitude: The sentence for the whole; by default the parts' sentences, each with its split.
+
+    Raises:
+        ValueProblem: no part, or parts of different claims.
+    """
+    ids = {part.id for part in parts.values()}
+    if len(ids) != 1:
+        raise ValueProblem("findings of one claim are needed", got=", ".join(sorted(ids)) or "none")
+    verdict = next(v for v in _GRAVITY if any(part.verdict == v for part in parts.values()))
+    said = "; ".join(f"{split}: {part.magnitude}" for split, part in parts.items())
+    values = tuple(name for part in parts.values() for name in part.values)
+    return Finding(ids.pop(), verdict, magnitude or said, tuple(dict.fromkeys(values)), per_split=dict(parts))
+
+
+def load_claims(path: Path, *, subjects: Iterable[str] | None = None) -> dict[str, Claim]:
+    """Read ``claims.toml``: id -> claim, in file order.
+
+    Args:
+        path: The file.
+        subjects: Keep only these subjects' claims.
+
+    Raises:
+        NothingToCheck: the file is absent.
+        PinMismatch: it is not TOML, a field is missing, unknown or empty, or an id occurs twice.
+    """
+    if not path.is_file():
+        raise NothingToCheck("the claims file is absent", where=path.name, next_step="restore data-pins/claims.toml")
+    try:
+        rows = tomllib.loads(path.read_text(encoding="utf-8")).get("claim", [])
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PinMismatch(
+            "the claims file is not TOML", where=path.name, got=str(error), next_step="restore it from version control"
+        ) from None
+    fields = set(Claim.__dataclass_fields__)
+    claims: dict[str, Claim] = {}
+    for row in rows:
+        if set(row) != fields or not all(isinstance(value, str) and value.strip() for value in row.values()):
+            raise PinMismatch(
+                "a claim needs exactly these fields, none empty",
+                where=f"{path.name}, claim {row.get('id', len(claims) + 1)}",
+                expected=", ".join(sorted(fields)),
+                got=", ".join(sorted(row)),
+            )
+        if row["id"] in claims:
+            raise PinMismatch("a claim id occurs twice", where=f"{path.name}, claim {row['id']}")
+        claims[row["id"]] = Claim(**row)
+    wanted = None if subjects is None else set(subjects)
+    return {id: claim for id, claim in claims.items() if wanted is None or claim.subject in wanted}
