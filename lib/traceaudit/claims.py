@@ -62,6 +62,7 @@ class Finding:
         magnitude: How far off it is, a sentence built from values (for NOT MEASURED: the reason).
         values: Names of the values that prove it.
         per_split: The findings of the single splits, where this one combines several.
+        measure: Name of the measure that wrote it, so that a page can recall it.
         mode: ``measured`` or ``recalled``.
     """
 
@@ -70,6 +71,7 @@ class Finding:
     magnitude: str
     values: tuple[str, ...] = ()
     per_split: Mapping[str, Finding] | None = None
+    measure: str = ""
     mode: str = "measured"
 
     def as_json(self) -> dict[str, Any]:
@@ -79,6 +81,8 @@ class Finding:
             "magnitude": self.magnitude,
             "values": list(self.values),
         }
+        if self.measure:
+            out["measure"] = self.measure
         if self.per_split is not None:
             out["per_split"] = {split: part.as_json() for split, part in self.per_split.items()}
         return out
@@ -95,6 +99,7 @@ class Finding:
             per_split=None
             if parts is None
             else {split: cls.from_json(id, part, mode=mode) for split, part in parts.items()},
+            measure=data.get("measure", ""),
             mode=data.get("mode", mode),
         )
 

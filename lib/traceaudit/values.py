@@ -214,10 +214,9 @@ class Measure:
     def __call__(self, study: Any) -> list[Any]:
         out = []
         for item in self.function(study):
-            if isinstance(item, Value):
-                item = replace(item, measure=self.name)
-                if "traces" in self.needs and item.traces is None:
-                    item = replace(item, traces=study.traces_digest)
+            item = replace(item, measure=self.name)
+            if isinstance(item, Value) and "traces" in self.needs:
+                item = replace(item, traces=study.traces_digest)
             out.append(item)
         return out
 

@@ -74,7 +74,9 @@ class ScoreReport:
             :class:`Correlation`; a column that no trace has is absent.
         scored: Ids of the traces that were processed, sorted.
         missing: Ids of the traces without a prediction file, sorted.
-        dropped: id -> the exception's message, for every trace skipped on an error.
+        dropped: id -> the exception, as ``Class: message``, for every trace skipped on an error; the class is the same
+            for both engines, the message may differ. An error in the score columns comes after the trace was added to
+            the sums: it is here and not in ``scored``, and an average can exceed 1.
     """
 
     joint: float

@@ -1,0 +1,54 @@
+# Two commands matter: `make report` builds the site, `make test` runs the tests. Each sets up what it needs.
+#   make report [SOURCE=DIR] [FETCH=1]   SOURCE: where the benchmark's files are; FETCH=1: get the pinned commit first
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+ifdef SOURCE
+export TRACEAUDIT_SOURCE := $(abspath $(SOURCE))
+endif
+
+.PHONY: help report test bench lint pages check-site lock clean
+
+help:
+	@sed -n '1,3p' Makefile
+
+# The installer itself comes from the package index, held to the hash in the lock file.
+$(READY): requirements.lock pyproject.toml
+	@echo "setting up $(VENV) from requirements.lock"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed (PYTHON=...)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@awk '/^uv==/ {on = 1} on {print} on && !/\\$$/ {exit}' requirements.lock > $(VENV)/installer.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/installer.lock
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+report: $(READY)
+ifdef FETCH
+	@$(BIN)/traceaudit fetch
+endif
+	@$(BIN)/traceaudit report
+
+test: $(READY)
+	@$(BIN)/python -m pytest
+
+bench: $(READY)
+	@$(BIN)/python -m pytest tests/bench -o python_files='bench_*.py' -p no:randomly --benchmark-only
+
+lint: $(READY)
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+# What a renderer calls before and after (see _quarto.yml).
+pages: $(READY)
+	@$(BIN)/traceaudit build
+
+check-site: $(READY)
+	@$(BIN)/traceaudit check-site
+
+lock: $(READY)
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --all-extras pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf .traceaudit _site report index.ipynb .quarto

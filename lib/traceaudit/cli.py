@@ -1,0 +1,84 @@
+"""The command line: thin commands over the library, one exit code per thing a script must tell apart.
+
+0 nothing to report, 1 what is on disk does not match a pin or a record, 2 there is nothing here to check, 3 a claim
+came back violated or latent, 64 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from .errors import TraceAuditError, UsageError
+
+__all__ = ["add_source", "main", "say", "write_json"]
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints end with exit code 64."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        sys.stderr.write(f"{self.prog}: {message}\n")
+        raise SystemExit(UsageError.exit_code)
+
+
+def say(line: str = "") -> None:
+    """One line for people; on standard error, so that standard output stays machine-readable."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """The option that every command shares which reads benchmark data."""
+    parser.add_argument(
+        "--source", metavar="DIR", default=None, help="git repository or folder; else TRACEAUDIT_SOURCE, else the cache"
+    )
+
+
+def write_json(data: Any, target: str) -> None:
+    """Write JSON to a file (whole or not at all) or, for ``-``, to standard output."""
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+        return
+    from .records import write_whole
+
+    write_whole(Path(target), text.encode())
+
+
+def _parser() -> Parser:
+    from . import report
+    from .trail import commands as trail
+
+    parser = Parser(prog="traceaudit", description="Audit benchmarks of agent traces and build the report.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    report.add_commands(commands)
+    trail.add_commands(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    try:
+        arguments = _parser().parse_args(argv)
+        run: Callable[[argparse.Namespace], int] = arguments.run
+        return run(arguments)
+    except TraceAuditError as error:
+        say(f"traceaudit: {error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        say("traceaudit: interrupted; nothing half-written was kept")
+        return 130
+    except BrokenPipeError:  # the reader of our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

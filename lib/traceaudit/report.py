@@ -1,0 +1,193 @@
+"""The report as a whole: build its pages, render the site, check pages and records.
+
+This is where the subjects meet the core: a build asks each of them what its source holds, so that a page is executed
+again when that changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import cli, pages
+from .errors import GuardFailed, NothingToCheck, UsageError
+from .execute import Executed
+from .guards import raise_if
+from .instances import Instance, load_chapters
+from .run import build, check
+from .sources import VARIABLE
+
+__all__ = ["add_commands", "project_root"]
+
+STAMP = ".traceaudit/site.sha256"
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``build``, ``check``, ``report`` and ``check-site`` to the command line."""
+    making = commands.add_parser("build", help="execute the chapters that changed")
+    making.add_argument("--record", action="store_true", help="write the stored records as well")
+    making.add_argument("--only", nargs="+", metavar="NAME", default=None, help="chapters, or CHAPTER.SPLIT")
+    making.add_argument("--workers", type=int, default=2, help="worker processes at a time (2)")
+    making.set_defaults(run=_build)
+    checking = commands.add_parser("check", help="run every chapter again and compare with the stored records")
+    checking.add_argument("--only", nargs="+", metavar="NAME", default=None, help="chapters, or CHAPTER.SPLIT")
+    checking.add_argument("--workers", type=int, default=2, help="worker processes at a time (2)")
+    checking.set_defaults(run=_check)
+    for parser in (making, checking):
+        parser.add_argument("--engine", default="auto", help="auto, upstream or independent")
+        cli.add_source(parser)
+    report = commands.add_parser("report", help="build the site with quarto, or a preview where it is missing")
+    report.add_argument("--renderer", default="auto", choices=("auto", "quarto", "preview"))
+    cli.add_source(report)
+    report.set_defaults(run=_report)
+    site = commands.add_parser("check-site", help="check the rendered pages for what renderers let pass")
+    site.add_argument("folder", nargs="?", default=None, help="the site; by default the project's output folder")
+    site.set_defaults(run=_check_site)
+
+
+def project_root() -> Path:
+    """The project: this folder or the nearest one above that holds ``chapters/chapters.toml``.
+
+    Raises:
+        NothingToCheck: there is none.
+    """
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "chapters" / "chapters.toml").is_file() and (folder / "_quarto.yml").is_file():
+            return folder
+    raise NothingToCheck(
+        "this is not inside a project", where=here.name, expected="chapters/chapters.toml", next_step="change folder"
+    )
+
+
+def _environment(source: str | None) -> dict[str, str]:
+    """What chapters inherit: the source, made absolute, since each runs in a folder of its own."""
+    chosen = source or os.environ.get(VARIABLE, "")
+    return {VARIABLE: str(Path(chosen).resolve())} if chosen else {}
+
+
+def _parameters(engine: str) -> dict[str, str]:
+    from .trail.study import ENGINES
+
+    if engine not in ENGINES:
+        raise UsageError("unknown engine", where=engine, expected=", ".join(ENGINES))
+    return {"source": "", "engine": engine}
+
+
+def _state(source: str | None) -> str:
+    from .trail.study import source_state
+
+    state = source_state(source)
+    cli.say(state.line)
+    return state.digest
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    parameters, root = _parameters(arguments.engine), project_root()
+    state = _state(arguments.source)
+    done = build(
+        root,
+        parameters=parameters,
+        only=arguments.only,
+        workers=arguments.workers,
+        record=arguments.record,
+        may_record=_may_record,
+        say=cli.say,
+        key_extra=state,
+        env=_environment(arguments.source),
+    )
+    cli.say(f"{len(done.executed)} pages executed, {len(done.unchanged)} unchanged")
+    if done.recorded:
+        cli.say(f"{len(done.recorded)} records written")
+    return 0
+
+
+def _may_record(executed: Executed) -> str | None:
+    recalled = [item for item in (*executed.values.values(), *executed.findings.values()) if item.mode != "measured"]
+    if recalled:
+        return f"{len(recalled)} values or findings were recalled, not measured"
+    recordable = executed.provenance.get("recordable", "its provenance says nothing about it")
+    return None if recordable == "yes" else str(recordable)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    parameters, root = _parameters(arguments.engine), project_root()
+    _state(arguments.source)
+    report = check(
+        root,
+        parameters=parameters,
+        only=arguments.only,
+        workers=arguments.workers,
+        say=cli.say,
+        env=_environment(arguments.source),
+    )
+    for checked in report.checked:
+        for name in checked.comparison.not_comparable:
+            cli.say(f"{checked.instance}: {name} was recorded on another set of traces: not comparable")
+    recalled = sum(len(checked.recalled) for checked in report.checked)
+    if recalled:
+        cli.say(f"{recalled} values could only be recalled here, which proves nothing about them")
+    report.raise_if_unequal()
+    cli.say(f"{len(report.checked)} pages hold what their records say")
+    return 0
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    root = project_root()
+    environment = {**os.environ, **_environment(arguments.source)}
+    os.environ.update(environment)
+    quarto = shutil.which("quarto")
+    if arguments.renderer == "quarto" and quarto is None:
+        raise NothingToCheck("quarto is not on this machine", next_step="install it, or use --renderer preview")
+    preview = quarto is None or arguments.renderer == "preview"
+    _build(argparse.Namespace(engine="auto", source=None, only=None, workers=2, record=False))
+    state = _site_state(root, "preview" if preview else "quarto")
+    stamp, index = root / STAMP, root / "_site" / "index.html"
+    if index.is_file() and stamp.is_file() and stamp.read_text(encoding="ascii") == state:
+        cli.say(f"nothing changed since the site was rendered: {index}")
+        return 0
+    stamp.unlink(missing_ok=True)
+    if preview:
+        cli.say("rendering a preview with smalldocs" + (", since quarto is not on this machine" if not quarto else ""))
+        command = [sys.executable, "-m", "smalldocs.cli", "render"]
+        if (entry := Path(sys.executable).with_name("smalldocs")).exists():
+            command = [str(entry), "render"]
+    else:
+        cli.say("rendering with quarto")
+        command = [quarto, "render"]
+    done = subprocess.run(command, cwd=root, env=environment, check=False)
+    if done.returncode:
+        raise GuardFailed(
+            "the site was not rendered", where=" ".join(command[-1:]), got=f"exit code {done.returncode}",
+            next_step="see the lines above",
+        )  # fmt: skip
+    stamp.write_text(state, encoding="ascii")
+    cli.say(f"the report is at {index}")
+    return 0
+
+
+def _site_state(root: Path, renderer: str) -> str:
+    """Digest of everything that a rendered site depends on: pages, configuration, style, renderer."""
+    digest = hashlib.sha256(renderer.encode())
+    names = [instance.page for instance in load_chapters(root / "chapters" / "chapters.toml")]
+    for name in ("_quarto.yml", "chapters/style.css", *sorted(names)):
+        digest.update(name.encode() + b"\0" + (root / name).read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _check_site(arguments: argparse.Namespace) -> int:
+    root = project_root()
+    instances: list[Instance] = load_chapters(root / "chapters" / "chapters.toml")
+    folder = Path(arguments.folder) if arguments.folder else root / "_site"
+    problems = pages.compare_quarto(root / "_quarto.yml", instances)
+    names = [instance.page for instance in instances]
+    problems += pages.check_pages(folder, names, {name: root / name for name in names})
+    raise_if(problems)
+    cli.say(f"{len(instances)} pages are whole")
+    return 0

@@ -1,0 +1,86 @@
+"""What every test shares: no network anywhere, the real data where it is, and a count of what ran on it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
+NO_NETWORK = TESTS / "nonet"
+REAL = ROOT.parent / "shared" / "data"
+
+# Children of tests (kernels, workers, commands) inherit the ban through PYTHONPATH; git may read files only.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(NO_NETWORK), os.environ.get("PYTHONPATH")]))
+os.environ["GIT_ALLOW_PROTOCOL"] = "file"
+os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
+SCORER_SOURCE = os.environ.get("TRACEAUDIT_SCORER_SOURCE") or os.environ.get("TRACEAUDIT_SOURCE")
+if SCORER_SOURCE:
+    os.environ["TRACEAUDIT_SCORER_SOURCE"] = SCORER_SOURCE
+os.environ.pop("TRACEAUDIT_SOURCE", None)  # a test that wants a source names it
+sys.path.insert(0, str(NO_NETWORK))
+import sitecustomize  # noqa: E402, F401  (the same ban in this process)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory):
+    """The user's cache of fetched sources is neither read nor written by a test."""
+    os.environ["TRACEAUDIT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def trail_source() -> Path:
+    """The folder with the real TRAIL files; a test that uses it carries the marker ``real``."""
+    folder = REAL / "trail"
+    if not folder.is_dir():
+        pytest.skip("the real TRAIL files are not beside this repository (../shared/data/trail)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def scorer_source() -> str:
+    """A source that holds the pinned scorer; a test that uses it carries the marker ``upstream``."""
+    if not SCORER_SOURCE:
+        pytest.skip("no source with the pinned scorer (TRACEAUDIT_SCORER_SOURCE)")
+    return SCORER_SOURCE
+
+
+COUNTED = pytest.StashKey[dict]()
+
+
+def pytest_configure(config):
+    config.stash[COUNTED] = {"ran": 0, "skipped": {}}
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    counted = item.config.stash[COUNTED]
+    real = item.get_closest_marker("real") is not None
+    if report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reason = reason.removeprefix("Skipped: ")
+        if real and REAL.is_dir():  # where the data is, a skipped test on real data is a failure
+            report.outcome = "failed"
+            report.longrepr = f"marked real and skipped although ../shared/data is there: {reason}"
+        else:
+            counted["skipped"][reason] = counted["skipped"].get(reason, 0) + 1
+    elif real and report.when == "call":
+        counted["ran"] += 1
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    counted = config.stash[COUNTED]
+    terminalreporter.write_line(f"on real data: {counted['ran']} tests ran")
+    for reason, n in sorted(counted["skipped"].items()):
+        terminalreporter.write_line(f"skipped {n}: {reason}")
