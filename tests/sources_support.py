@@ -1,4 +1,4 @@
-"""A tiny upstream repository with its pin, made on the fly, so that every kind of source can be tested on a few bytes."""
+"""A tiny upstream repository with its pin, made on the fly, so that any kind of source can be tested on few bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from traceaudit.fetching import FetchReport, fetch
 from traceaudit.pins import Pin, corpus_digest, git_blob_id, git_tree_id, load_pin, sha256_hex
+from traceaudit.reading import Reading, Source
+from traceaudit.sources import cached_source, pin_cache, read_verified
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SHARED = REPOSITORY.parent / "shared" / "data" / "trail"
@@ -157,3 +160,53 @@ def flipped(data: bytes, at: int = 0) -> bytes:
     changed = bytearray(data)
     changed[at] ^= 1
     return bytes(changed)
+
+
+def with_archive(
+    place: Path, members: list[tuple[tarfile.TarInfo, bytes]], *, without: tuple[str, ...] = TRACES
+) -> Path:
+    """A folder that lacks some files, with an archive beside."""
+    write_files(place, {path: data for path, data in FILES.items() if path not in without})
+    write_archive(place / "traces.tar.xz", members)
+    return place
+
+
+def loose(repository: Path, id: str) -> Path:
+    """The file of one object, made writable."""
+    path = repository / ".git" / "objects" / id[:2] / id[2:]
+    path.chmod(0o644)
+    return path
+
+
+def read_needed(source: Source, pin: Pin) -> Reading:
+    """Read everything the tiny pin needs."""
+    return read_verified(source, pin, NEEDED)
+
+
+def fetch_environment(folder: Path) -> dict[str, str]:
+    """The variables a fetch sees: a cache of its own and no way out of this machine."""
+    here = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "TRACEAUDIT_"))}
+    return here | {"TRACEAUDIT_CACHE": str(folder / "cache"), "GIT_ALLOW_PROTOCOL": "file"}
+
+
+class Fetcher:
+    """Calls ``fetch`` and keeps what it said."""
+
+    def __init__(self, pin: Pin, environ: dict[str, str]) -> None:
+        self.pin, self.environ, self.said = pin, environ, []
+
+    def __call__(
+        self, source: str | None = None, *, check: bool = False, pin: Pin | None = None, **more: str
+    ) -> FetchReport:
+        return fetch(pin or self.pin, source, check=check, say=self.said.append, environ=self.environ | more)
+
+
+def kept(tiny: Tiny, environ: dict[str, str]) -> list[str]:
+    """What lies in the cache, apart from the lock."""
+    home = pin_cache(tiny.pin, environ)
+    return sorted(entry.name for entry in home.iterdir() if entry.name != "lock") if home.is_dir() else []
+
+
+def cached_files(tiny: Tiny, environ: dict[str, str]) -> dict[str, bytes]:
+    """What the cache holds of what is needed."""
+    return dict(read_verified(cached_source(tiny.pin, environ), tiny.pin, NEEDED).files)

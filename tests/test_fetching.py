@@ -1,15 +1,8 @@
-"""Fetching: verified before it is kept, one at a time, and nothing half-way is ever read."""
+"""Fetching: from an address or a place on this machine, verified before it is kept."""
 
 from __future__ import annotations
 
-import errno
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import threading
-import time
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +12,25 @@ import pytest
 from traceaudit import fetching
 from traceaudit.errors import NothingToCheck, PinMismatch, UsageError
 from traceaudit.fetching import fetch
-from traceaudit.sources import cached_source, find_source, pin_cache, read_verified
+from traceaudit.sources import cached_source, find_source
 from traceaudit.trail import pin as trail_pin
 
-from .sources_support import FILES, GOLD, NEEDED, NO_SHARED, SCORER, SHARED, TRACES, git, make_tiny, write_files
+from .sources_support import (
+    FILES,
+    GOLD,
+    NEEDED,
+    NO_SHARED,
+    SCORER,
+    SHARED,
+    TRACES,
+    Fetcher,
+    cached_files,
+    fetch_environment,
+    git,
+    kept,
+    make_tiny,
+    write_files,
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,34 +40,14 @@ def tiny(tmp_path_factory):
 
 @pytest.fixture
 def environ(tmp_path):
-    """The variables a fetch sees: a cache of its own and no way out of this machine."""
-    here = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "TRACEAUDIT_"))}
-    return here | {"TRACEAUDIT_CACHE": str(tmp_path / "cache"), "GIT_ALLOW_PROTOCOL": "file"}
+    return fetch_environment(tmp_path)
 
 
 @pytest.fixture
 def run(tiny, environ, monkeypatch):
     """Fetch the tiny pin; what was said is in ``run.said``."""
-
-    def run(source=None, *, check=False, pin=tiny.pin, **more):
-        return fetch(pin, source, check=check, say=run.said.append, environ=environ | more)
-
-    run.said = []
     monkeypatch.setattr(fetching, "PAUSE", 0)
-    return run
-
-
-def kept(tiny, environ):
-    """What lies in the cache, apart from the lock."""
-    home = pin_cache(tiny.pin, environ)
-    return sorted(entry.name for entry in home.iterdir() if entry.name != "lock") if home.is_dir() else []
-
-
-def cached_files(tiny, environ):
-    return dict(read_verified(cached_source(tiny.pin, environ), tiny.pin, NEEDED).files)
-
-
-# --- the network, here a file:// address ------------------------------------------------------------------------------
+    return Fetcher(tiny.pin, environ)
 
 
 def test_fetch_the_pinned_commit_alone(tiny, environ, run, tmp_path):
@@ -138,6 +126,17 @@ def test_an_address_that_cannot_be_fetched_from(tiny, environ, run, tmp_path, mo
     assert not Path("evil").exists()
 
 
+def test_a_password_that_git_repeats_is_not_passed_on(run, tmp_path):
+    fake = tmp_path / "bin" / "git"
+    fake.parent.mkdir()
+    fake.write_text('#!/bin/sh\ncase "$1" in init) exit 0;; esac\necho "fatal: unable to access: $*" >&2\nexit 128\n')
+    fake.chmod(0o755)
+    with pytest.raises(NothingToCheck, match="unable to access") as caught:
+        run("https://somebody:secret@example.invalid/x.git", PATH=f"{fake.parent}:/usr/bin:/bin")
+    assert "https://example.invalid/x.git" in caught.value.got
+    assert "secret" not in str(caught.value) + " ".join(run.said)
+
+
 def test_an_address_cannot_smuggle_an_option(tiny, run):
     with pytest.raises(NothingToCheck, match="could not fetch"):
         run("--upload-pack=touch evil://x")
@@ -188,137 +187,6 @@ def test_a_commit_of_other_files_than_the_pinned_ones(tiny, environ, run):
     with pytest.raises(PinMismatch, match="lacks 1 pinned file"):
         run(pin=pin)
     assert kept(tiny, environ) == []
-
-
-# --- nothing half-way -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError(errno.ENOSPC, "No space left on device")])
-@pytest.mark.parametrize("place", ["survey", "_adopt", "_git"])
-@pytest.mark.parametrize("filled", [False, True])
-def test_an_interrupted_fetch_leaves_what_was_there(tiny, environ, run, tmp_path, monkeypatch, error, place, filled):
-    if filled:
-        run(str(tiny.folder(tmp_path / "first", without=TRACES)))
-    before, files = kept(tiny, environ), cached_files(tiny, environ) if filled else None
-    real, calls = getattr(fetching, place), []
-
-    def stop(*arguments):
-        calls.append(arguments)
-        if place != "survey" or len(calls) > filled:  # the first survey is of the cache
-            raise error
-        return real(*arguments)
-
-    monkeypatch.setattr(fetching, place, stop)
-    with pytest.raises(NothingToCheck if isinstance(error, OSError) else error) as caught:
-        run()
-    if isinstance(error, OSError):
-        assert "No space left" in str(caught.value) and "TRACEAUDIT_CACHE" in caught.value.next_step
-    monkeypatch.undo()
-    assert kept(tiny, environ) == before
-    assert filled == (cached_source(tiny.pin, environ) is not None)
-    if filled:
-        assert cached_files(tiny, environ) == files
-    assert run().action == "fetched"
-
-
-def test_what_a_killed_fetch_left_is_never_read_and_then_removed(tiny, environ, run):
-    home = pin_cache(tiny.pin, environ)
-    write_files(home / "partial-abc", FILES)
-    write_files(home / "folder-abc", FILES)  # named, but not yet noted
-    (home / "partial-current").write_text("folder-abc")
-    assert cached_source(tiny.pin, environ) is None
-    run()
-    assert kept(tiny, environ) == ["current", Path(cached_source(tiny.pin, environ).place).name]
-
-
-SCRIPT = """
-import sys, time
-from pathlib import Path
-from traceaudit import fetching
-from traceaudit.pins import load_pin
-pin, mode = load_pin(Path(sys.argv[1])), sys.argv[3]
-if mode == "hang":
-    real = fetching._adopt
-    def adopt(*arguments):
-        print("filled", flush=True)
-        time.sleep(60)
-    fetching._adopt = adopt
-report = fetching.fetch(pin, sys.argv[2], check=False, say=lambda line: None)
-print(report.action, report.verified, flush=True)
-"""
-
-
-def start(tiny, environ, mode="plain"):
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(tiny.pins / "tiny.toml"), tiny.address, mode],
-        env=environ,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def test_a_fetch_killed_before_its_last_step(tiny, environ, run):
-    with start(tiny, environ, "hang") as process:
-        assert process.stdout.readline() == "filled\n"
-        process.send_signal(signal.SIGKILL)
-    assert cached_source(tiny.pin, environ) is None
-    assert any(name.startswith("partial-") for name in kept(tiny, environ))
-    assert run().action == "fetched"  # the lock went with its holder
-    assert len(kept(tiny, environ)) == 2
-
-
-def test_two_fetches_at_once(tiny, environ):
-    with start(tiny, environ) as one, start(tiny, environ) as two:
-        said = sorted(process.communicate()[0].split()[0] for process in (one, two))
-    assert (one.returncode, two.returncode) == (0, 0)
-    assert said == ["fetched", "present"]
-    assert len(kept(tiny, environ)) == 2
-    assert cached_files(tiny, environ) == {path: FILES[path] for path in NEEDED}
-
-
-def test_a_second_fetch_waits_and_says_so(tiny, environ, run):
-    import fcntl
-
-    home = pin_cache(tiny.pin, environ)
-    home.mkdir(parents=True)
-    with (home / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        thread = threading.Thread(target=run)
-        thread.start()
-        deadline = time.monotonic() + 30
-        while not any("waiting" in line for line in run.said) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert not any("fetching" in line for line in run.said)
-        fcntl.flock(lock, fcntl.LOCK_UN)
-        thread.join()
-    assert any("fetching" in line for line in run.said)
-
-
-def test_a_damaged_cache_is_replaced_and_the_former_one_outlives_one_fetch(tiny, environ, run):
-    run()
-    bare = Path(cached_source(tiny.pin, environ).place)
-    for pack in bare.glob("objects/pack/*.pack"):
-        pack.chmod(0o644)
-        pack.write_bytes(b"rubbish")
-    for object in bare.glob("objects/??/*"):
-        object.chmod(0o644)
-        object.write_bytes(b"rubbish")
-    report = run()
-    assert report.action == "fetched" and any("damaged" in line for line in run.said)
-    assert cached_files(tiny, environ) == {path: FILES[path] for path in NEEDED}
-    assert bare.is_dir()  # somebody may be reading it still
-    run()
-    assert not bare.is_dir()
-
-
-def test_a_cache_that_cannot_be_made(tiny, run, tmp_path):
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(NothingToCheck, match="cannot be written") as caught:
-        run(TRACEAUDIT_CACHE=str(tmp_path / "file"))
-    assert "TRACEAUDIT_CACHE" in caught.value.next_step
-
-
-# --- places on this machine -------------------------------------------------------------------------------------------
 
 
 def test_copy_a_folder_that_lacks_files(tiny, environ, run, tmp_path):
@@ -378,9 +246,6 @@ def test_a_folder_with_nothing_in_it(tiny, environ, run, tmp_path, names):
     assert kept(tiny, environ) == []
 
 
-# --- checking ---------------------------------------------------------------------------------------------------------
-
-
 def test_check_changes_nothing(tiny, environ, run, tmp_path):
     place = tiny.folder(tmp_path / "place", without=(TRACES[0],))
     before = sorted(tmp_path.rglob("*"))
@@ -414,9 +279,6 @@ def test_check_of_a_changed_file(tiny, run, tmp_path):
 def test_check_of_an_address(tiny, run):
     with pytest.raises(UsageError):
         run(tiny.address, check=True)
-
-
-# --- the real data ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.real

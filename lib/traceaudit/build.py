@@ -72,7 +72,7 @@ def build(
         TraceAuditError: another build does not end, or the disk is full. Former pages stay as they were in each case.
     """
     root = root.resolve()
-    with lock(root, wait=wait, say=say), explain_full_disk(root):
+    with explain_full_disk(root), lock(root, wait=wait, say=say):
         clear_up(root, say)
         instances = load_chapters(root / "chapters" / "chapters.toml")
         job = _Build(root, instances, parameters, workers, record, may_record, say, key_extra, env or {})
@@ -95,6 +95,7 @@ class _Build:
         self.unchanged: list[Instance] = []
         self.keys: dict[Instance, str] = {}
         self.progress = Progress(say, 0)
+        self.inputs = Inputs(root)
 
     def run(self, chosen: list[Instance]) -> BuildReport:
         self.progress = Progress(self.say, len(chosen))
@@ -198,6 +199,8 @@ class _Build:
     def _stamp_again(self) -> None:
         """Records are inputs of pages that recall them; these were measured, so new records alone re-run nothing."""
         inputs = Inputs(self.root)
+        if not inputs.differ_in_records_alone(self.inputs):
+            return  # something else was edited meanwhile: the next build will see it
         for instance, executed in self.executed.items():
             items = [*executed.values.values(), *executed.findings.values()]
             if instance.last or all(item.mode == "measured" for item in items):

@@ -89,7 +89,7 @@ def check(
     stored = {i: records.load(path) for i in chosen if (path := path_of(i.chapter, i.split, root)).is_file()}
     owned = {path_of(i.chapter, i.split, root).name for i in instances}
     stale = tuple(sorted(p.name for p in (root / "data-pins" / "records").glob("*.json") if p.name not in owned))
-    with tempfile.TemporaryDirectory(prefix="traceaudit-") as aside:
+    with tempfile.TemporaryDirectory(prefix="traceaudit-", ignore_cleanup_errors=True) as aside:
         results = run_all(root, chosen, parameters, workers, Path(aside), env or {}, Progress(say, len(chosen)))
     checked = []
     for instance, executed in results.items():

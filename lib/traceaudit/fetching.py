@@ -149,7 +149,7 @@ def _download(pin: Pin, address: str, home: Path, environ: Mapping[str, str], sa
         quiet = ["-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", f"core.hooksPath={os.devnull}"]
         slow = ["-c", "http.lowSpeedLimit=500", "-c", "http.lowSpeedTime=60", "-c", "protocol.version=2"]
         _git(["init", "--quiet", "--bare", "--template=", str(folder)], shown, address, environ)
-        options = ["--quiet", "--depth", "1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"]
+        options = ["--quiet", "--depth", "1", "--no-tags", "--no-recurse-submodules"]
         wanted = f"+{pin.commit}:refs/heads/pinned"
         for attempt in range(1, ATTEMPTS + 1):
             say(f"fetching {pin.commit[:12]} from {shown}" + (f" (attempt {attempt})" if attempt > 1 else ""))

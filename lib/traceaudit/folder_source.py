@@ -97,7 +97,7 @@ class FolderSource(Source):
             if not place.resolve(strict=True).is_relative_to(self._root):
                 self._refuse(path, "the file is a link that leaves the folder", got=f"a link to {place.resolve()}")
                 return None
-            with open(place, "rb", opener=_at_once) as stream:  # noqa: PTH123 (Path.open takes no opener)
+            with open(place, "rb", opener=_at_once) as stream:
                 status = os.fstat(stream.fileno())
                 if not stat.S_ISREG(status.st_mode):
                     self._refuse(path, "this is not an ordinary file", got=stat.filemode(status.st_mode))

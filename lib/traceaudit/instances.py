@@ -158,10 +158,15 @@ class Inputs:
         lock = root / "requirements.lock"
         self._fixed = {
             "library": [tree_digest(tree) for tree in trees],
-            "pins": tree_digest(root / "data-pins"),
+            "pins": tree_digest(root / "data-pins", leave_out="records"),
+            "records": tree_digest(root / "data-pins" / "records"),
             "lock": hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else "absent",
             "python": sys.version,
         }
+
+    def differ_in_records_alone(self, other: Inputs) -> bool:
+        """Whether nothing but records changed between two readings."""
+        return {**self._fixed, "records": ""} == {**other._fixed, "records": ""}
 
     def key(self, root: Path, instance: Instance, parameters: Mapping[str, Any], extra: str) -> str:
         """The key of one instance: it changes exactly when something the page depends on does."""
@@ -185,12 +190,21 @@ def key_of(source: Path, instance: Instance, parameters: Mapping[str, Any], more
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode("utf-8")).hexdigest()
 
 
-def tree_digest(top: Path) -> str:
-    """SHA-256 over the paths and bytes of all files below ``top``, compiled Python and hidden files apart."""
+def tree_digest(top: Path, *, leave_out: str = "") -> str:
+    """SHA-256 over the paths and bytes of all files below ``top``, compiled Python and hidden files apart.
+
+    Args:
+        top: The folder; an absent one is as good as an empty one.
+        leave_out: A folder directly below it that does not count.
+    """
     digest = hashlib.sha256()
     for path in sorted(top.rglob("*")):
         relative = path.relative_to(top)
-        if path.is_file() and not any(part == "__pycache__" or part.startswith(".") for part in relative.parts):
+        if (
+            path.is_file()
+            and relative.parts[0] != leave_out
+            and not any(part == "__pycache__" or part.startswith(".") for part in relative.parts)
+        ):
             content = path.read_bytes()
             digest.update(f"{relative.as_posix()}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
             digest.update(content)

@@ -138,8 +138,10 @@ def check_parameters(notebook: NotebookNode, parameters: Mapping[str, Any], chap
             next_step="correct the name, or add it to the chapter's parameters cell",
         )
     for name, value in parameters.items():
-        if not isinstance(value, str | int | float | bool | list | dict | None):
-            raise UsageError("a parameter must be plain data", where=f"{chapter}, {name}", got=type(value).__name__)
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError) as error:
+            raise UsageError("a parameter must be plain data", where=f"{chapter}, {name}", got=str(error)) from None
 
 
 def _fail(chapter: str, index: int, cell: Mapping[str, Any], what: str, got: str, next_step: str) -> ChapterFailed:

@@ -21,7 +21,7 @@ from .guards import Problem, names_shown
 from .instances import Instance
 from .notebooks import HIDDEN, read_source, tags
 
-__all__ = ["Page", "check_pages", "compare_quarto", "expected_from_quarto", "html_of"]
+__all__ = ["Page", "check_pages", "compare_quarto", "expected_from_quarto", "expected_pages", "html_of"]
 
 # Attributes that make a browser fetch something, by element; links to read (a href) are not among them.
 FETCHES = {
@@ -270,6 +270,14 @@ def _targets(part: Any) -> Iterator[str]:
     elif isinstance(part, Sequence):
         for each in part:
             yield from _targets(each)
+
+
+def expected_pages(path: Path, instances: Sequence[Instance]) -> list[str]:
+    """Sources that must have a page: those of the chapters, and whatever else ``_quarto.yml`` names one by one."""
+    named = [
+        entry for entry in expected_from_quarto(path)[0] if entry.endswith(SOURCES) and not set("!*?[") & set(entry)
+    ]
+    return list(dict.fromkeys([*(instance.page for instance in instances), *named]))
 
 
 def compare_quarto(path: Path, instances: Sequence[Instance]) -> list[Problem]:

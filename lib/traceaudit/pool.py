@@ -76,6 +76,9 @@ def run_all(
                     idle.append(worker)
                     failures[instance] = error
                     progress.line(instance, "failed")
+                except BaseException:
+                    worker.kill()
+                    raise
             for instance in [i for i, execution in running.items() if execution.done()]:
                 try:
                     results[instance] = running[instance].result()

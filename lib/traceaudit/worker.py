@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -109,6 +110,7 @@ def _requests() -> Iterator[dict[str, Any]]:
     and then this process ends at once and takes its kernel with it.
     """
     lines: queue.Queue[bytes] = queue.Queue()
+    running: dict[str, Any] = {}
 
     def read() -> None:
         rest = b""
@@ -117,11 +119,14 @@ def _requests() -> Iterator[dict[str, Any]]:
             for line in whole:
                 lines.put(line)
         stop_descendants(os.getpid())
+        if running:
+            shutil.rmtree(running["runtime"], ignore_errors=True)
         os._exit(0)
 
     threading.Thread(target=read, daemon=True).start()
     while True:
-        yield json.loads(lines.get())
+        running.update(json.loads(lines.get()))
+        yield running
 
 
 def stop_descendants(pid: int) -> None:

@@ -70,9 +70,10 @@ def comparable(report: ScoreReport) -> dict[str, Any]:
     }
 
 
-def documents(labels: tuple[str, ...]) -> st.SearchStrategy[Any]:
-    """Gold or predictions: mostly well formed, with anything JSON can hold here and there."""
-    junk = st.one_of(
+@st.composite
+def junk(draw: st.DrawFn) -> Any:
+    """Anything that JSON can hold where something else is expected."""
+    kinds = st.one_of(
         st.none(),
         st.booleans(),
         st.integers(-3, 6),
@@ -81,13 +82,18 @@ def documents(labels: tuple[str, ...]) -> st.SearchStrategy[Any]:
         st.sampled_from(["4", " 3.5 ", "nan", "1e400", "1_0", "\u0663", "high", ""]),
         st.sampled_from([[], {}, [1], {"a": 1}, {"0": {}}]),
     )
-    category = st.one_of(st.sampled_from(labels), st.sampled_from(ODD_TEXTS), st.text(max_size=6), junk)
-    location = st.one_of(st.sampled_from(SPANS), st.sampled_from(SPANS), junk)
+    return draw(kinds)
+
+
+@st.composite
+def documents(draw: st.DrawFn, labels: tuple[str, ...]) -> Any:
+    """Gold or predictions: mostly well formed, with junk here and there."""
+    category = st.one_of(st.sampled_from(labels), st.sampled_from(ODD_TEXTS), st.text(max_size=6), junk())
+    location = st.one_of(st.sampled_from(SPANS), st.sampled_from(SPANS), junk())
     good = st.fixed_dictionaries({"category": st.sampled_from(labels[:4]), "location": st.sampled_from(SPANS)})
-    odd = st.fixed_dictionaries({}, optional={"category": category, "location": location, "impact": junk})
+    odd = st.fixed_dictionaries({}, optional={"category": category, "location": location, "impact": junk()})
     errors = st.lists(st.one_of(good, good, good, odd), max_size=6)
-    number = st.one_of(st.integers(0, 5), st.floats(0, 5), junk)
+    number = st.one_of(st.integers(0, 5), st.floats(0, 5), junk())
     scores = st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(COLUMNS, number)), max_size=2)
-    return st.fixed_dictionaries(
-        {}, optional={"errors": st.one_of(errors, errors, errors, junk), "scores": st.one_of(scores, scores, junk)}
-    )
+    either = {"errors": st.one_of(errors, errors, errors, junk()), "scores": st.one_of(scores, scores, junk())}
+    return draw(st.fixed_dictionaries({}, optional=either))

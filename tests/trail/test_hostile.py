@@ -67,9 +67,9 @@ def _zero_stays(self, gold, prediction):
             self._pairs[name][1].append(float(prediction[key]))
 
 
-def _last_scores(document):
+def _lenient_scores(document):
     scores = document.get("scores")
-    return scores[-1] if scores else {}
+    return scores[0] if scores and isinstance(scores, list) else {}
 
 
 def _no_shift(self, texts):
@@ -82,7 +82,7 @@ CHANGES = [
     (normaliser.Normaliser, "_answer", _no_containment, "label-singular"),
     (normaliser.Normaliser, "present", _no_shift, "pairs-shift-helps"),
     (columns.Columns, "add", _zero_stays, "reply-overall-zero"),
-    (independent, "first_scores", _last_scores, "reply-scores-keyed-object"),
+    (independent, "first_scores", _lenient_scores, "reply-scores-keyed-object"),
 ]
 
 

@@ -24,11 +24,13 @@ class Sides(NamedTuple):
         categories: The category of each error, "" where it has none, in order.
         locations: The same of the location.
         document: Whatever ``scores`` is looked up in.
+        plain: Whether every category and location is known to be text or null.
     """
 
     categories: list[Any]
     locations: list[Any]
     document: Mapping[str, Any]
+    plain: bool = False
 
 
 class _Error(msgspec.Struct, gc=False, forbid_unknown_fields=True):
@@ -93,7 +95,7 @@ def load_reply(data: bytes) -> Any:
         errors = _REPLY.decode(memoryview(data)[first : last + 1]).errors
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return load_reply_exactly(data)
-    return Sides([error.category for error in errors], [error.location for error in errors], {})
+    return Sides([error.category for error in errors], [error.location for error in errors], {}, plain=True)
 
 
 def load_reply_exactly(data: bytes) -> Any:

@@ -142,16 +142,17 @@ def _compare(gold: Sides, prediction: Sides, table: Normaliser) -> _Outcome:
     """One trace, in the order of steps in which the pinned scorer meets an exception (lines 33-74).
 
     Categories lose their falsy entries before they are paired with the locations by position, so that an entry without
-    a category shifts all later ones and the last location has no pair. The set of predicted locations is built first,
-    because every one of them must be hashable, paired or not, and an intersection stops looking once it is complete.
+    a category shifts all later ones and the last location has no pair. Every predicted location must be hashable,
+    paired or not; this is looked at apart, since an intersection stops looking once it is complete.
     """
     gold_categories, predicted_categories = table.present(gold.categories), table.present(prediction.categories)
     gold_pairs = set(zip(gold.locations, gold_categories, strict=False))
-    predicted_locations = set(prediction.locations)
+    if not prediction.plain:
+        set(prediction.locations)  # raises TypeError where the pinned scorer does
     common = gold_pairs.intersection(zip(prediction.locations, predicted_categories, strict=False))
     joint = len(common) / len(gold_pairs) if gold_pairs else 0
     gold_locations = set(gold.locations)
-    shared = gold_locations & predicted_locations
+    shared = gold_locations.intersection(prediction.locations)
     location = len(shared) / len(gold_locations) if gold_locations else 0
     return _Outcome(
         joint,

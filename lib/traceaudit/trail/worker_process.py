@@ -116,8 +116,11 @@ class WorkerProcess:
         _close(self._process, self._noise)
 
     def _failure(self, expired: bool, limit: float) -> WorkerFailed:
-        self._process.kill()
-        code = self._process.wait()
+        try:
+            code = self._process.wait(timeout=5)  # its streams close just before it ends
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
         self._noise.seek(max(0, os.fstat(self._noise.fileno()).st_size - 2000))
         said = self._noise.read().decode("utf-8", "replace").strip()
         self.stop()
