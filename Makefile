@@ -21,7 +21,7 @@ $(READY): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@awk '/^uv==/ {on = 1} on {print} on && !/\\$$/ {exit}' requirements.lock > $(VENV)/installer.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/installer.lock
-	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	@$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -35,7 +35,7 @@ test: $(READY)
 	@$(BIN)/python -m pytest
 
 bench: $(READY)
-	@$(BIN)/python -m pytest tests/bench -o python_files='bench_*.py' -p no:randomly --benchmark-only
+	@$(BIN)/python -m pytest tests/bench -o python_files='bench_*.py' -o addopts= -q -s
 
 lint: $(READY)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -34,6 +34,7 @@ from traceaudit.staging import Staging, clear_up, lock
 
 NOTEBOOKS = Path(__file__).parent / "data" / "notebooks"
 PARAMETERS = {"source": "", "engine": "independent"}
+SPLITS = '\n[splits]\ndemo = "demo"\ngaia = "GAIA"\nall = ""\n'
 CHAPTERS = """
 [[chapter]]
 name = "values"
@@ -54,7 +55,7 @@ def project(root: Path, chapters: str = CHAPTERS, **sources: str) -> Path:
     sources = sources or {"values": "records-values", "overview": "counts-the-others"}
     for folder in ("chapters", "lib", "data-pins/records"):
         (root / folder).mkdir(parents=True)
-    (root / "chapters" / "chapters.toml").write_text(chapters)
+    (root / "chapters" / "chapters.toml").write_text(chapters + SPLITS)
     (root / "lib" / "library.py").write_text("x = 1\n")
     (root / "data-pins" / "pins.toml").write_text("x = 1\n")
     (root / "requirements.lock").write_text("x==1\n")
@@ -505,8 +506,8 @@ def test_a_malformed_record_stops_a_check_before_anything_runs(copy, monkeypatch
 
 def test_the_list_of_chapters(built):
     assert load_chapters(built[0] / "chapters" / "chapters.toml") == [
-        Instance("values", "demo", "Values", "report/values-demo.ipynb"),
-        Instance("values", "gaia", "Values", "report/values-gaia.ipynb"),
+        Instance("values", "demo", "Values: demo", "report/values-demo.ipynb"),
+        Instance("values", "gaia", "Values: GAIA", "report/values-gaia.ipynb"),
         Instance("overview", "all", "Overview", "index.ipynb", last=True),
     ]
     assert built_path(Instance("a", "all", "A", "index.ipynb")) == ".traceaudit/built/a.all.json"
@@ -538,7 +539,7 @@ ONE = '[[chapter]]\nname = "a"\ntitle = "A"\nsplits = ["demo"]\n'
     ],
 )
 def test_a_wrong_list_of_chapters_is_refused(content, kind, says, tmp_path):
-    (tmp_path / "chapters.toml").write_text(content)
+    (tmp_path / "chapters.toml").write_text(content + SPLITS)
     with pytest.raises(kind, match=says):
         load_chapters(tmp_path / "chapters.toml")
 

@@ -112,12 +112,15 @@ class Finding:
 _GRAVITY = (Verdict.VIOLATED, Verdict.LATENT, Verdict.NOT_MEASURED, Verdict.HELD)
 
 
-def combine(parts: Mapping[str, Finding], magnitude: str | None = None) -> Finding:
+def combine(
+    parts: Mapping[str, Finding], magnitude: str | None = None, *, names: Mapping[str, str] | None = None
+) -> Finding:
     """One finding over several splits: the gravest verdict, all values, the parts kept.
 
     Args:
         parts: split -> finding of the same claim, values already prefixed; at least one.
         magnitude: The sentence for the whole; by default the parts' sentences, each with its split.
+        names: How a split is called in that sentence; by default as its key.
 
     Raises:
         ValueProblem: no part, or parts of different claims.
@@ -126,7 +129,7 @@ def combine(parts: Mapping[str, Finding], magnitude: str | None = None) -> Findi
     if len(ids) != 1:
         raise ValueProblem("findings of one claim are needed", got=", ".join(sorted(ids)) or "none")
     verdict = next(v for v in _GRAVITY if any(part.verdict == v for part in parts.values()))
-    said = "; ".join(f"{split}: {part.magnitude}" for split, part in parts.items())
+    said = "; ".join(f"{(names or {}).get(split, split)}: {part.magnitude}" for split, part in parts.items())
     values = tuple(name for part in parts.values() for name in part.values)
     return Finding(ids.pop(), verdict, magnitude or said, tuple(dict.fromkeys(values)), per_split=dict(parts))
 

@@ -24,7 +24,7 @@ from nbformat import NotebookNode
 
 from .claims import Finding
 from .errors import ChapterFailed, WorkerFailed
-from .notebooks import check_parameters, check_ran, collect, fill_inline, first_lines, read_source, strip_run, to_bytes
+from .notebooks import check_parameters, check_ran, collect, fill_inline, first_lines, read_source, set_title, strip_run, to_bytes
 from .records import Record
 from .values import Value
 from .worker import stop_descendants
@@ -139,6 +139,7 @@ class Execution:
         cell_timeout: Seconds for one cell, by default those of the whole chapter.
         env: Variables to add to (or, with None, to take from) the environment of the kernel.
         label: How messages name the chapter, by default the file's stem.
+        title: The page's title, by default the chapter's own first heading.
         python: Interpreter of the kernel, by default this one.
         worker: An idle worker to use, by default a new one.
 
@@ -157,10 +158,11 @@ class Execution:
         cell_timeout: float | None = None,
         env: Mapping[str, str | None] | None = None,
         label: str | None = None,
+        title: str | None = None,
         python: str = sys.executable,
         worker: Worker | None = None,
     ) -> None:
-        self.label = label or source.stem
+        self.label, self.title = label or source.stem, title
         self.parameters, self.timeout, self.python = dict(parameters), timeout, python
         self._source = read_source(source)
         check_parameters(self._source, parameters, self.label)
@@ -234,6 +236,8 @@ class Execution:
         values, findings, provenance = collect(notebook, self.label)
         fill_inline(notebook, values, self.label)
         strip_run(notebook, _shown_parameters(self.parameters))
+        if self.title:
+            set_title(notebook, self.title)
         return Executed(self.label, self.parameters, notebook, values, findings, provenance, seconds)
 
     def _raise_for_report(self, seconds: float) -> None:

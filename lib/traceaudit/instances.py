@@ -20,7 +20,6 @@ from .errors import NothingToCheck, PinMismatch, UsageError
 __all__ = ["Inputs", "Instance", "choose", "key_of", "load_chapters"]
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*\Z")
-SPLITS = ("gaia", "swe-bench", "demo", "all")
 PAGE = "report/{name}-{split}.ipynb"
 TIMEOUT = 300
 FIELDS = {"name": str, "title": str, "splits": list, "page": str, "timeout": int, "last": bool}
@@ -32,8 +31,8 @@ class Instance:
 
     Attributes:
         chapter: The chapter's name; its source is ``chapters/<chapter>.ipynb``.
-        split: gaia, swe-bench, demo, or all for a chapter with a single page.
-        title: For sidebars and progress lines.
+        split: One of those that ``chapters.toml`` names; ``all`` for a chapter with a single page.
+        title: The page's title; the split's name is part of it.
         page: The executed copy, relative to the root, with forward slashes.
         timeout: Seconds for the whole chapter.
         last: Executed after the records of all others are written, because it counts them.
@@ -73,14 +72,16 @@ def load_chapters(path: Path) -> list[Instance]:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise _wrong(path, "is not TOML", got=str(error)) from None
-    if unknown := set(data) - {"chapter"}:
-        raise _wrong(path, "has an unknown key", expected="chapter", got=", ".join(sorted(unknown)))
-    rows = data.get("chapter", [])
+    if unknown := set(data) - {"chapter", "splits"}:
+        raise _wrong(path, "has an unknown key", expected="chapter, splits", got=", ".join(sorted(unknown)))
+    rows, splits = data.get("chapter", []), data.get("splits", {})
+    if not isinstance(splits, dict) or not all(NAME.match(k) and isinstance(v, str) for k, v in splits.items()):
+        raise _wrong(path, "splits must map each split to the name it has in titles", got=repr(splits))
     if not isinstance(rows, list) or not rows:
         raise NothingToCheck("no chapter is listed", where=path.name, next_step="add a [[chapter]]")
     instances: list[Instance] = []
     for number, row in enumerate(rows, 1):
-        instances += _instances(path, row, f"chapter {row.get('name', number)}")
+        instances += _instances(path, row, splits, f"chapter {row.get('name', number)}")
     for what in ("page", "id"):
         seen = [getattr(instance, what) for instance in instances]
         if twice := sorted({each for each in seen if seen.count(each) > 1}):
@@ -90,7 +91,7 @@ def load_chapters(path: Path) -> list[Instance]:
     return [i for i in instances if not i.last] + [i for i in instances if i.last]
 
 
-def _instances(path: Path, row: Mapping[str, Any], where: str) -> list[Instance]:
+def _instances(path: Path, row: Mapping[str, Any], splits: Mapping[str, str], where: str) -> list[Instance]:
     if unknown := set(row) - set(FIELDS):
         raise _wrong(path, f"{where} has an unknown key", expected=", ".join(FIELDS), got=", ".join(sorted(unknown)))
     if missing := {"name", "title", "splits"} - set(row):
@@ -100,8 +101,8 @@ def _instances(path: Path, row: Mapping[str, Any], where: str) -> list[Instance]
             raise _wrong(path, f"{where}: {key} has the wrong type", expected=FIELDS[key].__name__, got=repr(value))
     if not NAME.match(row["name"]):
         raise _wrong(path, f"{where}: a name is lower-case letters, digits and hyphens", got=repr(row["name"]))
-    if not row["splits"] or any(split not in SPLITS for split in row["splits"]):
-        raise _wrong(path, f"{where} has an unknown split, or none", expected=", ".join(SPLITS), got=str(row["splits"]))
+    if not row["splits"] or any(split not in splits for split in row["splits"]):
+        raise _wrong(path, f"{where} has an unknown split, or none", expected=", ".join(splits), got=str(row["splits"]))
     if row.get("timeout", TIMEOUT) <= 0:
         raise _wrong(path, f"{where}: the timeout must be positive", got=str(row["timeout"]))
     out = []
@@ -114,9 +115,8 @@ def _instances(path: Path, row: Mapping[str, Any], where: str) -> list[Instance]
         inside = page == "index.ipynb" or (pure.parts[0] == "report" and len(pure.parts) == 2 and ".." not in page)
         if not inside or pure.suffix != ".ipynb":
             raise _wrong(path, f"{where}: a page is index.ipynb or report/*.ipynb", got=page)
-        out.append(
-            Instance(row["name"], split, row["title"], page, row.get("timeout", TIMEOUT), row.get("last", False))
-        )
+        title = f"{row['title']}: {splits[split]}" if splits[split] else row["title"]
+        out.append(Instance(row["name"], split, title, page, row.get("timeout", TIMEOUT), row.get("last", False)))
     return out
 
 
@@ -183,7 +183,7 @@ def key_of(source: Path, instance: Instance, parameters: Mapping[str, Any], more
         raise UsageError("a listed chapter has no source", where=source.name, next_step="correct chapters.toml")
     parts = {
         "source": hashlib.sha256(source.read_bytes()).hexdigest(),
-        "instance": [instance.chapter, instance.split, instance.page, instance.last],
+        "instance": [instance.chapter, instance.split, instance.title, instance.page, instance.last],
         "parameters": dict(parameters),
         "more": dict(more),
     }

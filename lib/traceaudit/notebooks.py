@@ -330,3 +330,15 @@ def strip_run(notebook: NotebookNode, injected: str) -> None:
             cell.id = INJECTED_ID
             cell.metadata["tags"] = ["injected-parameters", *HIDDEN]
             cell.source = "#| include: false\n" + injected
+
+
+def set_title(notebook: NotebookNode, title: str) -> None:
+    """Give the executed copy its page title as front matter, in place of the chapter's own first heading."""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            lines = cell.source.split("\n")
+            if lines[0].startswith("# "):
+                cell.source = "\n".join(lines[1:]).lstrip("\n")
+            break
+    front = nbformat.v4.new_raw_cell(f"---\ntitle: {json.dumps(title, ensure_ascii=False)}\n---", id="front-matter")
+    notebook.cells.insert(0, front)

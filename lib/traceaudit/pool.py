@@ -70,6 +70,7 @@ def run_all(
                         timeout=instance.timeout,
                         env=env,
                         label=str(instance),
+                        title=instance.title,
                         worker=worker,
                     )
                 except TraceAuditError as error:

@@ -41,20 +41,22 @@ COLOURS = {
 }
 """A palette that stays apart for colour-blind readers (Okabe and Ito, 2008)."""
 
-# Characters that Markdown or a table row would take for markup, as entities: they are shown as themselves.
-_MARKUP = {character: f"&#{ord(character)};" for character in "\\`*_{}[]()#+-.!|~^$@:"}
+# Characters that Markdown, a table row or HTML would take for markup, as entities: they are shown as themselves.
+_MARKUP = {character: f"&#{ord(character)};" for character in "&<>\"'\\`*_{}[]()#+-.!|~^$@:"}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_LONG = 24  # characters; a longer value may break anywhere, a shorter one stays on one line
 
 
 def escape(text: str) -> str:
     """Text from data, safe in Markdown, in a table cell and in HTML; control characters are shown by their code."""
     visible = _CONTROL.sub(lambda match: f"<U+{ord(match.group()):04X}>", text)
-    return "".join(_MARKUP.get(character, character) for character in html.escape(visible))
+    return "".join(_MARKUP.get(character, character) for character in visible)
 
 
 def inline(value: Value) -> str:
     """A value as it stands in prose and tables, with its name for the reader who asks."""
-    return f'<span class="value" data-name="{value.name}">{escape(value.shown)}</span>'
+    kind = "value long" if len(value.shown) > _LONG else "value"
+    return f'<span class="{kind}" data-name="{value.name}">{escape(value.shown)}</span>'
 
 
 def cell(content: Value | Finding | str | None) -> str:

@@ -10,7 +10,7 @@ from ..claims import Finding, Verdict, combine
 from ..values import Measure, Value, Values, measure
 from .measures import category_f1, corpus, headline, normaliser, pairing
 from .predictors import PREDICTORS
-from .study import Study, slug
+from .study import NAMES, Study, slug
 
 __all__ = ["CLAIM_MEASURES", "MEASURES", "Audit", "audit", "overview"]
 
@@ -89,7 +89,7 @@ def audit(study: Study) -> Audit:
         parts = {split: found[id] for split, found in per_split.items() if id in found}
         whole = united.get(id)
         if len(parts) == len(per_split):
-            combined = combine(parts, whole.magnitude if whole else None)
+            combined = combine(parts, whole.magnitude if whole else None, names=NAMES)
             if whole:
                 names = tuple(dict.fromkeys((*whole.values, *combined.values)))
                 combined = Finding(id, combined.verdict, combined.magnitude, names, combined.per_split)
