@@ -19,7 +19,7 @@ except Exception as error:
 else:
     print("connected")
 """
-BLOCKED = "BlockedByTests"
+BLOCKED = "BlockedByTestsError"
 
 
 def test_in_this_process(capsys):

@@ -13,7 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from .errors import NothingToCheck, PinMismatch, ValueProblem
+from .committed import committed_bytes
+from .errors import PinMismatch, ValueProblem
 
 __all__ = ["Claim", "Finding", "Verdict", "combine", "load_claims"]
 
@@ -134,37 +135,34 @@ def combine(
     return Finding(ids.pop(), verdict, magnitude or said, tuple(dict.fromkeys(values)), per_split=dict(parts))
 
 
-def load_claims(path: Path, *, subjects: Iterable[str] | None = None) -> dict[str, Claim]:
-    """Read ``claims.toml``: id -> claim, in file order.
+def load_claims(*, subjects: Iterable[str] | None = None, folder: Path | None = None) -> dict[str, Claim]:
+    """Read ``claims.toml``, verified: id -> claim, in file order.
 
     Args:
-        path: The file.
         subjects: Keep only these subjects' claims.
+        folder: The folder of pins; by default the committed one.
 
     Raises:
-        NothingToCheck: the file is absent.
-        PinMismatch: it is not TOML, a field is missing, unknown or empty, or an id occurs twice.
+        PinMismatch: it differs from its committed digest, is not TOML, a field is missing, unknown or empty, or an id
+            occurs twice.
     """
-    if not path.is_file():
-        raise NothingToCheck("the claims file is absent", where=path.name, next_step="restore data-pins/claims.toml")
+    name = "claims.toml"
     try:
-        rows = tomllib.loads(path.read_text(encoding="utf-8")).get("claim", [])
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PinMismatch(
-            "the claims file is not TOML", where=path.name, got=str(error), next_step="restore it from version control"
-        ) from None
+        rows = tomllib.loads(committed_bytes(name, folder).decode("utf-8")).get("claim", [])
+    except ValueError as error:  # TOML and Unicode errors
+        raise PinMismatch("the claims are not TOML", where=name, got=str(error), next_step="restore the file") from None
     fields = set(Claim.__dataclass_fields__)
     claims: dict[str, Claim] = {}
     for row in rows:
         if set(row) != fields or not all(isinstance(value, str) and value.strip() for value in row.values()):
             raise PinMismatch(
                 "a claim needs exactly these fields, none empty",
-                where=f"{path.name}, claim {row.get('id', len(claims) + 1)}",
+                where=f"{name}, claim {row.get('id', len(claims) + 1)}",
                 expected=", ".join(sorted(fields)),
                 got=", ".join(sorted(row)),
             )
         if row["id"] in claims:
-            raise PinMismatch("a claim id occurs twice", where=f"{path.name}, claim {row['id']}")
+            raise PinMismatch("a claim id occurs twice", where=f"{name}, claim {row['id']}")
         claims[row["id"]] = Claim(**row)
     wanted = None if subjects is None else set(subjects)
     return {id: claim for id, claim in claims.items() if wanted is None or claim.subject in wanted}

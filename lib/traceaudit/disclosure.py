@@ -41,7 +41,9 @@ class Disclosed:
     long: int
 
 
-def disclose(folder: Path, words: Collection[str], *, leave_out: Callable[[str], bool] = lambda _: False) -> list[Disclosed]:
+def disclose(
+    folder: Path, words: Collection[str], *, leave_out: Callable[[str], bool] = lambda _: False
+) -> list[Disclosed]:
     """Count every file below a folder.
 
     Args:

@@ -32,9 +32,7 @@ class TraceAuditError(Exception):
 
     exit_code = 1
 
-    def __init__(
-        self, what: str, *, where: str = "", expected: str = "", got: str = "", next_step: str = ""
-    ) -> None:
+    def __init__(self, what: str, *, where: str = "", expected: str = "", got: str = "", next_step: str = "") -> None:
         self.what, self.where, self.expected, self.got, self.next_step = what, where, expected, got, next_step
         lines = [f"{where}: {what}" if where else what]
         lines += [

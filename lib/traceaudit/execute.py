@@ -24,7 +24,17 @@ from nbformat import NotebookNode
 
 from .claims import Finding
 from .errors import ChapterFailed, WorkerFailed
-from .notebooks import check_parameters, check_ran, collect, fill_inline, first_lines, read_source, set_title, strip_run, to_bytes
+from .notebooks import (
+    check_parameters,
+    check_ran,
+    collect,
+    fill_inline,
+    first_lines,
+    read_source,
+    set_title,
+    strip_run,
+    to_bytes,
+)
 from .records import Record
 from .values import Value
 from .worker import stop_descendants

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from . import cli, pages
-from .errors import GuardFailed, NothingToCheck, UsageError
+from .errors import GuardFailed, NothingToCheck, RecordMismatch, UsageError
 from .execute import Executed
 from .guards import raise_if
 from .instances import Instance, load_chapters
@@ -29,7 +29,7 @@ STAMP = ".traceaudit/site.sha256"
 
 
 def add_commands(commands: Any) -> None:
-    """Add ``build``, ``check``, ``report`` and ``check-site`` to the command line."""
+    """Add ``build``, ``check``, ``report``, ``readme`` and ``check-site`` to the command line."""
     making = commands.add_parser("build", help="execute the chapters that changed")
     making.add_argument("--record", action="store_true", help="write the stored records as well")
     making.add_argument("--only", nargs="+", metavar="NAME", default=None, help="chapters, or CHAPTER.SPLIT")
@@ -46,6 +46,9 @@ def add_commands(commands: Any) -> None:
     report.add_argument("--renderer", default="auto", choices=("auto", "quarto", "preview"))
     cli.add_source(report)
     report.set_defaults(run=_report)
+    readme = commands.add_parser("readme", help="write the README's generated blocks anew from the records")
+    readme.add_argument("--check", action="store_true", help="write nothing; exit 1 where a block differs")
+    readme.set_defaults(run=_readme)
     site = commands.add_parser("check-site", help="check the rendered pages for what renderers let pass")
     site.add_argument("folder", nargs="?", default=None, help="the site; by default the project's output folder")
     site.set_defaults(run=_check_site)
@@ -135,6 +138,20 @@ def _check(arguments: argparse.Namespace) -> int:
         cli.say(f"{recalled} values could only be recalled here, which proves nothing about them")
     report.raise_if_unequal()
     cli.say(f"{len(report.checked)} pages hold what their records say")
+    return 0
+
+
+def _readme(arguments: argparse.Namespace) -> int:
+    from .readme import update
+
+    if update(project_root(), check=arguments.check):
+        cli.say("the README holds what the records say")
+    elif arguments.check:
+        raise RecordMismatch(
+            "a generated block differs from the records", where="README.md", next_step="run traceaudit readme"
+        )
+    else:
+        cli.say("the README was written anew")
     return 0
 
 

@@ -10,7 +10,7 @@ import base64
 import html
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from .chapter import Chapter
@@ -44,6 +44,7 @@ COLOURS = {
 # Characters that Markdown, a table row or HTML would take for markup, as entities: they are shown as themselves.
 _MARKUP = {character: f"&#{ord(character)};" for character in "&<>\"'\\`*_{}[]()#+-.!|~^$@:"}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_WIDEST = 44  # characters; a column is never given more of a table's width than this many
 _LONG = 24  # characters; a longer value may break anywhere, a shorter one stays on one line
 
 
@@ -84,7 +85,11 @@ def markdown(text: str) -> None:
 
 
 def table(
-    columns: Sequence[str], rows: Iterable[Sequence[Value | Finding | str | None]], *, caption: str, numeric: int = 1
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Value | Finding | str | None]],
+    *,
+    caption: str,
+    numeric: int | Collection[int] = 1,
 ) -> None:
     """Show a table.
 
@@ -92,7 +97,7 @@ def table(
         columns: Headings.
         rows: Cells; every row as long as ``columns``.
         caption: One sentence, shown above.
-        numeric: Columns from this position on are set to the right.
+        numeric: Columns that are set to the right: these positions, or all from this one on.
     """
     markdown(_table(columns, rows, caption=caption, numeric=numeric))
 
@@ -102,13 +107,22 @@ def _table(
     rows: Iterable[Sequence[Value | Finding | str | None]],
     *,
     caption: str = "",
-    numeric: int = 1,
+    numeric: int | Collection[int] = 1,
 ) -> str:
     head = [f'<p class="caption">{html.escape(caption)}</p>', ""] if caption else []
-    marks = ["---:" if position >= numeric else ":---" for position in range(len(columns))]
-    lines = [" | ".join(columns), " | ".join(marks)]
-    lines += [" | ".join(cell(content) for content in row) for row in rows]
+    right = range(numeric, len(columns)) if isinstance(numeric, int) else numeric
+    cells = [[cell(content) for content in row] for row in rows]
+    marks = []
+    for position, column in enumerate(columns):
+        width = max([_width(column), *(_width(row[position]) for row in cells)])
+        dashes = "-" * max(4, min(width, _WIDEST))  # a wide table shares its width out by these
+        marks.append(f"{dashes}:" if position in right else f":{dashes}")
+    lines = [" | ".join(columns), " | ".join(marks), *(" | ".join(row) for row in cells)]
     return "\n".join(head + [f"| {line} |" for line in lines]) + "\n"
+
+
+def _width(shown: str) -> int:
+    return len(html.unescape(re.sub(r"<[^>]*>", "", shown)))
 
 
 def findings(found: Mapping[str, Finding], claims: Mapping[str, Claim], *, caption: str, link: bool = False) -> None:

@@ -8,7 +8,7 @@ import ipaddress
 import socket
 
 
-class BlockedByTests(OSError):
+class BlockedByTestsError(OSError):
     """A connection beyond this machine was refused by the suite."""
 
 
@@ -21,7 +21,7 @@ def _guarded(original):
             except ValueError:
                 local = host == "localhost"
             if not local:
-                raise BlockedByTests(f"the suite allows no connection to {host}")
+                raise BlockedByTestsError(f"the suite allows no connection to {host}")
         return original(self, address)
 
     return connect

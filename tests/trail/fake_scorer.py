@@ -1,7 +1,7 @@
 """A scorer of our own with the pinned one's entry points, for tests of the worker that runs scorers."""
 
 # A scorer of our own with the pinned one's entry points. What its extraction is told to do, it does.
-FAKE = '''
+FAKE = """
 import glob, os, sys
 WHO = "source"
 
@@ -65,4 +65,4 @@ def main(gold_folder, reply_folder):
     row = {"precision": 0, "recall": 0, "f1": 0, "support": 0}
     return {"joint_accuracy": 0, "location_accuracy": 0, "weighted_f1": 0, "score_correlations": {},
             "category_metrics": dict.fromkeys(labels, row)}
-'''
+"""

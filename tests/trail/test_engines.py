@@ -153,8 +153,10 @@ def test_extraction(upstream, independent):
 def test_counted_above_the_line_only(upstream, independent):
     """An error in the score columns comes after the sums: the average exceeds 1, and the trace is dropped."""
     scores = [{"overall": 3}]
-    gold = {name: json.dumps({"errors": [{"category": "Rate Limiting", "location": "s"}], "scores": scores}).encode()
-            for name in ("a", "b", "c")}
+    gold = {
+        name: json.dumps({"errors": [{"category": "Rate Limiting", "location": "s"}], "scores": scores}).encode()
+        for name in ("a", "b", "c")
+    }
     replies = gold | {"b": gold["b"].replace(b"3", b"[3]"), "c": gold["c"].replace(b"3", b"[3]")}
     for engine in (upstream, independent):
         report = engine.score(gold, replies)

@@ -147,7 +147,12 @@ def compare(shown) -> list[str]:
         columns = ("f1_joint", "f1_location", "weighted_f1", "f1_full_recall", "f1_supported")
         wanted |= {f"{slug(split)}_{c}_{PREDICTORS[name].slug}": t for c, t in zip(columns, texts, strict=True)}
     for row, texts in TABLE5.items():
-        places = ("gaia_table5_{}_paper", "gaia_table5_{}_here", "swe_bench_table5_{}_paper", "swe_bench_table5_{}_here")
+        places = (
+            "gaia_table5_{}_paper",
+            "gaia_table5_{}_here",
+            "swe_bench_table5_{}_paper",
+            "swe_bench_table5_{}_here",
+        )
         wanted |= {place.format(row): text for place, text in zip(places, texts, strict=True)}
     for position, (spelling, texts) in enumerate(sorted(DRIFT.items()), 1):
         parts = zip(("spelling", "errors", "route", "label"), (spelling, *texts), strict=True)

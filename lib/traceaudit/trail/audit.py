@@ -124,7 +124,9 @@ def split_table(values: Values) -> dict[str, Any]:
     """
     if "gold_files" not in values:
         return {}
-    out: dict[str, Any] = {name: values[name].raw for name in ("gold_files", "gold_files_scored", "gold_errors", "ceiling")}
+    out: dict[str, Any] = {
+        name: values[name].raw for name in ("gold_files", "gold_files_scored", "gold_errors", "ceiling")
+    }
     columns = (
         "joint", "location", "weighted_f1", "joint_precision", "location_precision", "emitted", "per_gold_error",
     )  # fmt: skip

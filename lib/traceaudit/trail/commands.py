@@ -10,7 +10,6 @@ from typing import Any
 from .. import cli
 from ..claims import Finding, Verdict, load_claims
 from ..errors import NothingToCheck
-from ..pins import data_pins
 
 __all__ = ["add_commands"]
 
@@ -80,7 +79,7 @@ def _audit(arguments: argparse.Namespace) -> int:
             )
         done = audit(study)
         provenance = study.provenance()
-    claims = load_claims(data_pins() / "claims.toml", subjects=["trail"])
+    claims = load_claims(subjects=["trail"])
     if arguments.json:
         cli.write_json(
             {

@@ -77,7 +77,7 @@ def build(taxonomy: tuple[str, ...], *, seed: int = SEED, defects: Iterable[str]
     files = {trace: json.dumps(value, indent=4).encode() for trace, value in gold.items()}
     if "trailing-comma" in planted:
         body = files[ids[5]].decode()
-        files[ids[5]] = body.replace("\n    ],\n    \"scores\"", ",\n    ],\n    \"scores\"", 1).encode()
+        files[ids[5]] = body.replace('\n    ],\n    "scores"', ',\n    ],\n    "scores"', 1).encode()
     read = {trace: value for trace, value in gold.items() if not (trace == ids[5] and "trailing-comma" in planted)}
     return Demo(files, traces, spans, _published(read, ids, spans, "miscounted" in planted))
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from ..committed import committed_bytes
 from ..errors import PinMismatch, UsageError
 from ..pins import RESTORE, Pin, data_pins, load_pin, pinned_bytes
 
@@ -124,6 +125,8 @@ def load(folder: Path | None = None) -> TrailPin:
         PinMismatch: it or the file list is damaged (see :func:`traceaudit.pins.load_pin`), or a split's gold and
             traces do not belong together.
     """
+    if folder is None:
+        committed_bytes("trail.toml")
     folder = folder or data_pins()
     pin = load_pin(folder / "trail.toml", extra=("splits", "scorer", "index", "taxonomy"))
     for table, names in (

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import NothingToCheck, PinMismatch
-from ..pins import data_pins
+from ..committed import committed_bytes
+from ..errors import PinMismatch
 
 __all__ = ["TABLE5", "Published", "Row", "load"]
 
@@ -58,18 +58,16 @@ class Published:
         return max(self.rows, key=lambda row: getattr(row, column))
 
 
-def load(path: Path | None = None) -> dict[str, Published]:
-    """Read ``trail-published.toml``: split -> what is printed about it.
+def load(folder: Path | None = None) -> dict[str, Published]:
+    """Read ``trail-published.toml``, verified: split -> what is printed about it.
 
     Raises:
-        NothingToCheck: the file is absent.
-        PinMismatch: it is not TOML or a field is missing or malformed.
+        PinMismatch: it differs from its committed digest, is not TOML, or a field is missing or malformed.
     """
-    path = path or data_pins() / "trail-published.toml"
-    if not path.is_file():
-        raise NothingToCheck("the published figures are absent", where=path.name, next_step="restore the file")
+    name = "trail-published.toml"
+    body = committed_bytes(name, folder)
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = tomllib.loads(body.decode("utf-8"))
         return {
             split: Published(
                 paper=data["paper"],
@@ -83,5 +81,5 @@ def load(path: Path | None = None) -> dict[str, Published]:
         }
     except (KeyError, TypeError, ValueError) as error:  # TOML errors are value errors
         raise PinMismatch(
-            "the published figures cannot be read", where=path.name, got=f"{type(error).__name__}: {error}"
+            "the published figures cannot be read", where=name, got=f"{type(error).__name__}: {error}"
         ) from None

@@ -13,8 +13,7 @@ from typing import Any
 
 from ..errors import RecordMismatch
 from .engine import ScoreReport
-from .predictors import PREDICTORS, Predictor, predict, replies
-from .predictors import TraceView
+from .predictors import PREDICTORS, Predictor, TraceView, predict, replies
 from .study import Corpus, Study
 
 __all__ = ["Scored", "ceiling", "dropped_reasons", "scored"]
@@ -89,7 +88,9 @@ def _score(study: Study, corpus: Corpus, predictor: Predictor) -> Scored:
 def label_map(study: Study, errors: Iterable[Mapping[str, Any]], corpus: Corpus) -> dict[Any, Any]:
     """Every category that occurs in ``errors`` or in the gold -> its normalised form, asked of the engine once each."""
     gold = (error for _, error in corpus.gold.each_error())
-    texts = list(dict.fromkeys(c for source in (errors, gold) for e in source if isinstance(c := e.get("category"), str)))
+    texts = list(
+        dict.fromkeys(c for source in (errors, gold) for e in source if isinstance(c := e.get("category"), str))
+    )
     return dict(zip(texts, study.engine.normalise(texts), strict=True))
 
 

@@ -22,7 +22,18 @@ from .independent import IndependentEngine
 from .published import Published
 from .upstream import UpstreamEngine
 
-__all__ = ["ENGINES", "NAMES", "REAL_SPLITS", "SPLITS", "Corpus", "SourceState", "Study", "open_study", "slug", "source_state"]
+__all__ = [
+    "ENGINES",
+    "NAMES",
+    "REAL_SPLITS",
+    "SPLITS",
+    "Corpus",
+    "SourceState",
+    "Study",
+    "open_study",
+    "slug",
+    "source_state",
+]
 
 REAL_SPLITS = ("gaia", "swe-bench")
 SPLITS = (*REAL_SPLITS, "demo", "all")
@@ -243,9 +254,7 @@ def _demo(taxonomy: tuple[str, ...], defects: Iterable[str]) -> Corpus:
     )
 
 
-def _real(
-    split: str, found: sources.Source | None, pinned: pin.TrailPin, spans: index.Index, unpinned: bool
-) -> Corpus:
+def _real(split: str, found: sources.Source | None, pinned: pin.TrailPin, spans: index.Index, unpinned: bool) -> Corpus:
     gold_paths, trace_paths = pinned.gold_paths(split), pinned.trace_paths(split)
     files: Mapping[str, bytes] = {}
     missing: tuple[str, ...] = tuple(gold_paths)

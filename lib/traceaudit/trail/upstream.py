@@ -78,9 +78,7 @@ class UpstreamEngine:
 
     name = "upstream"
 
-    def __init__(
-        self, scorer: bytes, *, sha256: str, time_limit: float = 120.0, memory_limit: int = 4 * GIB
-    ) -> None:
+    def __init__(self, scorer: bytes, *, sha256: str, time_limit: float = 120.0, memory_limit: int = 4 * GIB) -> None:
         found = hashlib.sha256(scorer).hexdigest()
         if found != sha256:
             raise PinMismatch(

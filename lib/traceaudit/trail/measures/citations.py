@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ... import guards
+from ...committed import committed_bytes
 from ...errors import PinMismatch
-from ...pins import data_pins
 from ...values import Value, count, measure
 from ..study import Study
 
@@ -18,22 +18,23 @@ __all__ = ["citations", "citations_held", "load_lines"]
 FIELDS = {"name", "number", "digest", "says"}
 
 
-def load_lines(path: Path | None = None) -> list[dict[str, Any]]:
-    """The rows of ``trail-lines.toml``: name, number, digest of the stripped line, what stands there.
+def load_lines(folder: Path | None = None) -> list[dict[str, Any]]:
+    """The rows of ``trail-lines.toml``, verified: name, number, digest of the stripped line, what stands there.
 
     Raises:
-        PinMismatch: the file is absent, not TOML, or a row has other fields.
+        PinMismatch: it differs from its committed digest, is not TOML, or a row has other fields.
     """
-    path = path or data_pins() / "trail-lines.toml"
+    name = "trail-lines.toml"
+    body = committed_bytes(name, folder)
     try:
-        rows = tomllib.loads(path.read_text(encoding="utf-8"))["line"]
-    except (OSError, KeyError, ValueError) as error:
-        raise PinMismatch("the cited lines cannot be read", where=path.name, got=str(error)) from None
+        rows = tomllib.loads(body.decode("utf-8"))["line"]
+    except (KeyError, ValueError) as error:
+        raise PinMismatch("the cited lines cannot be read", where=name, got=str(error)) from None
     for row in rows:
         if set(row) != FIELDS:
             raise PinMismatch(
                 "a cited line needs exactly these fields",
-                where=f"{path.name}, {row.get('name', '?')}",
+                where=f"{name}, {row.get('name', '?')}",
                 expected=", ".join(sorted(FIELDS)),
                 got=", ".join(sorted(row)),
             )
