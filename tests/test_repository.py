@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,10 @@ def test_no_path_of_a_machine_is_committed(root):
     for path in tracked(root):
         if path.relative_to(root).parts[0] != "tests":
             assert not private.search(path.read_text(encoding="utf-8", errors="replace")), path.name
+
+
+@pytest.mark.parametrize("command", [("check",), ("format", "--check")])
+def test_style(command, root):
+    ruff = Path(sys.executable).with_name("ruff")
+    done = subprocess.run([ruff, *command, "--quiet", "."], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

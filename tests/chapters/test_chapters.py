@@ -89,7 +89,7 @@ def test_records_were_made_by_the_pinned_scorer_and_the_committed_index():
 def test_one_changed_gold_label_fails_the_comparison(trail_source):
     """In memory: the label of one real error becomes another, and the record no longer holds."""
     with open_study("swe-bench", str(trail_source)) as study:
-        trace, file = next((trace, file) for trace, file in study.corpus.gold.items() if file.errors)
+        trace = next(trace for trace, file in study.corpus.gold.items() if file.errors)
         value = json.loads(study.corpus.gold.bytes[trace])
         value["errors"][0]["category"] = "no label of theirs"
         changed = Gold({**study.corpus.gold.bytes, trace: json.dumps(value).encode()})
