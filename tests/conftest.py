@@ -17,9 +17,7 @@ REAL = ROOT.parent / "shared" / "data"
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(NO_NETWORK), os.environ.get("PYTHONPATH")]))
 os.environ["GIT_ALLOW_PROTOCOL"] = "file"
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
-SCORER_SOURCE = os.environ.get("TRACEAUDIT_SCORER_SOURCE") or os.environ.get("TRACEAUDIT_SOURCE")
-if SCORER_SOURCE:
-    os.environ["TRACEAUDIT_SCORER_SOURCE"] = SCORER_SOURCE
+GIVEN = os.environ.get("TRACEAUDIT_SCORER_SOURCE") or os.environ.get("TRACEAUDIT_SOURCE") or ""
 os.environ.pop("TRACEAUDIT_SOURCE", None)  # a test that wants a source names it
 sys.path.insert(0, str(NO_NETWORK))
 import sitecustomize  # noqa: E402, F401  (the same ban in this process)
@@ -49,9 +47,26 @@ def trail_source() -> Path:
 @pytest.fixture(scope="session")
 def scorer_source() -> str:
     """A source that holds the pinned scorer; a test that uses it carries the marker ``upstream``."""
-    if not SCORER_SOURCE:
+    from traceaudit import sources
+    from traceaudit.trail import pin
+
+    if not GIVEN:
         pytest.skip("no source with the pinned scorer (TRACEAUDIT_SCORER_SOURCE)")
-    return SCORER_SOURCE
+    pinned = pin.load()
+    if not sources.read_verified(sources.open_source(GIVEN, pinned.pin), pinned.pin, [pinned.scorer_path]).files:
+        pytest.skip("the given source does not hold the pinned scorer")
+    return GIVEN
+
+
+@pytest.fixture(scope="session")
+def scorer_bytes(scorer_source: str) -> bytes:
+    """The pinned scorer's bytes, verified."""
+    from traceaudit import sources
+    from traceaudit.trail import pin
+
+    pinned = pin.load()
+    source = sources.open_source(scorer_source, pinned.pin)
+    return sources.read_verified(source, pinned.pin, [pinned.scorer_path]).files[pinned.scorer_path]
 
 
 COUNTED = pytest.StashKey[dict]()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 import tomllib
 from pathlib import Path
 
@@ -32,17 +31,6 @@ def outcomes_path(root: Path) -> Path:
 def independent(labels: tuple[str, ...]) -> IndependentEngine:
     """Our engine."""
     return IndependentEngine(labels)
-
-
-@pytest.fixture(scope="session")
-def scorer_bytes(root: Path, scorer_source: str) -> bytes:
-    """The pinned scorer, out of a git directory or a folder with the upstream layout."""
-    pin = tomllib.loads((root / "data-pins/trail.toml").read_text("utf-8"))
-    file = Path(scorer_source, pin["scorer"]["path"])
-    if file.is_file():
-        return file.read_bytes()
-    name = f"{pin['commit']}:{pin['scorer']['path']}"
-    return subprocess.run(["git", "-C", scorer_source, "show", name], check=True, capture_output=True).stdout
 
 
 @pytest.fixture(scope="session")

@@ -164,7 +164,7 @@ def test_network_ban_reaches_the_worker(engine_from):
     """PYTHONPATH's sitecustomize is in force there, although nothing else of this process is."""
     engine = engine_from(FAKE)
     assert "sitecustomize" in engine.extract("path")[2]
-    with pytest.raises(WorkerFailed, match="SocketConnectBlockedError"):
+    with pytest.raises(WorkerFailed, match="BlockedByTestsError"):
         engine.extract("connect")
 
 
