@@ -16,7 +16,7 @@ from typing import Any
 from .committed import committed_bytes
 from .errors import PinMismatch, ValueProblem
 
-__all__ = ["Claim", "Finding", "Verdict", "combine", "load_claims"]
+__all__ = ["Claim", "Definition", "Finding", "Verdict", "combine", "load_claims", "load_definitions"]
 
 
 class Verdict(StrEnum):
@@ -135,6 +135,30 @@ def combine(
     return Finding(ids.pop(), verdict, magnitude or said, tuple(dict.fromkeys(values)), per_split=dict(parts))
 
 
+@dataclass(frozen=True)
+class Definition:
+    """A way of counting that was fixed before anything was counted with it.
+
+    Attributes:
+        id: Its permanent name.
+        row: What it counts.
+        says: The rule, in words.
+    """
+
+    id: str
+    row: str
+    says: str
+
+
+def load_definitions(folder: Path | None = None) -> dict[str, Definition]:
+    """Read the counting definitions of ``claims.toml``, verified: id -> definition, in file order.
+
+    Raises:
+        PinMismatch: as :func:`load_claims`.
+    """
+    return {row["id"]: Definition(**row) for row in _rows("definition", Definition, folder)}
+
+
 def load_claims(*, subjects: Iterable[str] | None = None, folder: Path | None = None) -> dict[str, Claim]:
     """Read ``claims.toml``, verified: id -> claim, in file order.
 
@@ -146,23 +170,27 @@ def load_claims(*, subjects: Iterable[str] | None = None, folder: Path | None = 
         PinMismatch: it differs from its committed digest, is not TOML, a field is missing, unknown or empty, or an id
             occurs twice.
     """
+    claims = {row["id"]: Claim(**row) for row in _rows("claim", Claim, folder)}
+    wanted = None if subjects is None else set(subjects)
+    return {id: claim for id, claim in claims.items() if wanted is None or claim.subject in wanted}
+
+
+def _rows(table: str, kind: type, folder: Path | None) -> list[dict[str, str]]:
     name = "claims.toml"
     try:
-        rows = tomllib.loads(committed_bytes(name, folder).decode("utf-8")).get("claim", [])
+        rows = tomllib.loads(committed_bytes(name, folder).decode("utf-8")).get(table, [])
     except ValueError as error:  # TOML and Unicode errors
         raise PinMismatch("the claims are not TOML", where=name, got=str(error), next_step="restore the file") from None
-    fields = set(Claim.__dataclass_fields__)
-    claims: dict[str, Claim] = {}
+    fields, seen = set(kind.__dataclass_fields__), set()
     for row in rows:
         if set(row) != fields or not all(isinstance(value, str) and value.strip() for value in row.values()):
             raise PinMismatch(
-                "a claim needs exactly these fields, none empty",
-                where=f"{name}, claim {row.get('id', len(claims) + 1)}",
+                f"a {table} needs exactly these fields, none empty",
+                where=f"{name}, {table} {row.get('id', len(seen) + 1)}",
                 expected=", ".join(sorted(fields)),
                 got=", ".join(sorted(row)),
             )
-        if row["id"] in claims:
-            raise PinMismatch("a claim id occurs twice", where=f"{name}, claim {row['id']}")
-        claims[row["id"]] = Claim(**row)
-    wanted = None if subjects is None else set(subjects)
-    return {id: claim for id, claim in claims.items() if wanted is None or claim.subject in wanted}
+        if row["id"] in seen:
+            raise PinMismatch(f"a {table} id occurs twice", where=f"{name}, {table} {row['id']}")
+        seen.add(row["id"])
+    return rows

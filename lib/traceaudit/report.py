@@ -42,9 +42,11 @@ def add_commands(commands: Any) -> None:
     for parser in (making, checking):
         parser.add_argument("--engine", default="auto", help="auto, upstream or independent")
         cli.add_source(parser)
+        _add_judges(parser)
     report = commands.add_parser("report", help="build the site with quarto, or a preview where it is missing")
     report.add_argument("--renderer", default="auto", choices=("auto", "quarto", "preview"))
     cli.add_source(report)
+    _add_judges(report)
     report.set_defaults(run=_report)
     readme = commands.add_parser("readme", help="write the README's generated blocks anew from the records")
     readme.add_argument("--check", action="store_true", help="write nothing; exit 1 where a block differs")
@@ -52,6 +54,13 @@ def add_commands(commands: Any) -> None:
     site = commands.add_parser("check-site", help="check the rendered pages for what renderers let pass")
     site.add_argument("folder", nargs="?", default=None, help="the site; by default the project's output folder")
     site.set_defaults(run=_check_site)
+
+
+def _add_judges(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--judges", metavar="GIT|DIR|TAR", default=None,
+        help="replies of real judges: git repository, folder or tar archive; else TRACEAUDIT_JUDGES, else the cache",
+    )  # fmt: skip
 
 
 def project_root() -> Path:
@@ -69,10 +78,13 @@ def project_root() -> Path:
     )
 
 
-def _environment(source: str | None) -> dict[str, str]:
-    """What chapters inherit: the source, made absolute, since each runs in a folder of its own."""
-    chosen = source or os.environ.get(VARIABLE, "")
-    return {VARIABLE: str(Path(chosen).resolve())} if chosen else {}
+def _environment(source: str | None, judges: str | None) -> dict[str, str]:
+    """What chapters inherit: the sources, made absolute, since each chapter runs in a folder of its own."""
+    from .trail import judges_source
+
+    chosen = {VARIABLE: source, judges_source.VARIABLE: judges}
+    given = {name: place or os.environ.get(name, "") for name, place in chosen.items()}
+    return {name: str(Path(place).resolve()) for name, place in given.items() if place}
 
 
 def _parameters(engine: str) -> dict[str, str]:
@@ -83,17 +95,20 @@ def _parameters(engine: str) -> dict[str, str]:
     return {"source": "", "engine": engine}
 
 
-def _state(source: str | None) -> str:
+def _state(source: str | None, judges: str | None) -> str:
+    """A digest of all that the sources hold, verified and said."""
+    from .trail import judges_source
     from .trail.study import source_state
 
-    state = source_state(source)
-    cli.say(state.line)
-    return state.digest
+    benchmark, replies = source_state(source), judges_source.state(judges)
+    cli.say(benchmark.line)
+    cli.say(replies.line)
+    return f"{benchmark.digest} {replies.digest}"
 
 
 def _build(arguments: argparse.Namespace) -> int:
     parameters, root = _parameters(arguments.engine), project_root()
-    state = _state(arguments.source)
+    state = _state(arguments.source, arguments.judges)
     done = build(
         root,
         parameters=parameters,
@@ -103,7 +118,7 @@ def _build(arguments: argparse.Namespace) -> int:
         may_record=_may_record,
         say=cli.say,
         key_extra=state,
-        env=_environment(arguments.source),
+        env=_environment(arguments.source, arguments.judges),
     )
     cli.say(f"{len(done.executed)} pages executed, {len(done.unchanged)} unchanged")
     if done.recorded:
@@ -121,14 +136,14 @@ def _may_record(executed: Executed) -> str | None:
 
 def _check(arguments: argparse.Namespace) -> int:
     parameters, root = _parameters(arguments.engine), project_root()
-    _state(arguments.source)
+    _state(arguments.source, arguments.judges)
     report = check(
         root,
         parameters=parameters,
         only=arguments.only,
         workers=arguments.workers,
         say=cli.say,
-        env=_environment(arguments.source),
+        env=_environment(arguments.source, arguments.judges),
     )
     for checked in report.checked:
         for name in checked.comparison.not_comparable:
@@ -157,13 +172,13 @@ def _readme(arguments: argparse.Namespace) -> int:
 
 def _report(arguments: argparse.Namespace) -> int:
     root = project_root()
-    environment = {**os.environ, **_environment(arguments.source)}
+    environment = {**os.environ, **_environment(arguments.source, arguments.judges)}
     os.environ.update(environment)
     quarto = shutil.which("quarto")
     if arguments.renderer == "quarto" and quarto is None:
         raise NothingToCheck("quarto is not on this machine", next_step="install it, or use --renderer preview")
     preview = quarto is None or arguments.renderer == "preview"
-    _build(argparse.Namespace(engine="auto", source=None, only=None, workers=2, record=False))
+    _build(argparse.Namespace(engine="auto", source=None, judges=None, only=None, workers=2, record=False))
     state = _site_state(root, "preview" if preview else "quarto")
     stamp, index = root / STAMP, root / "_site" / "index.html"
     if index.is_file() and stamp.is_file() and stamp.read_text(encoding="ascii") == state:

@@ -20,6 +20,7 @@ __all__ = [
     "Value",
     "Values",
     "count",
+    "counted",
     "measure",
     "ratio",
     "score",
@@ -116,6 +117,11 @@ class Value:
     def prefixed(self, prefix: str) -> Value:
         """The same value under the name ``<prefix>_<name>`` (used where several splits meet)."""
         return replace(self, name=f"{prefix}_{self.name}")
+
+
+def counted(n: int, noun: str) -> str:
+    """A number with its noun, for sentences: ``1 trace``, ``2 traces``."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def count(name: str, raw: int | None, unit: str, **more: Any) -> Value:

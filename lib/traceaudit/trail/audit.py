@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..claims import Finding, Verdict, combine
 from ..values import Measure, Value, Values, measure
-from .measures import category_f1, corpus, headline, normaliser, pairing
+from .measures import category_f1, corpus, cost, counting, exposure, gold_shape, headline, normaliser, pairing, silence
 from .predictors import PREDICTORS
 from .study import NAMES, Study, slug
 
-__all__ = ["CLAIM_MEASURES", "MEASURES", "Audit", "audit", "overview"]
+__all__ = ["CLAIM_MEASURES", "MEASURES", "Audit", "audit", "overview", "overview_of_traces"]
 
 MEASURES: tuple[Measure, ...] = (
     headline.headline,
@@ -26,6 +26,18 @@ MEASURES: tuple[Measure, ...] = (
     category_f1.weighted_f1,
     category_f1.category_f1,
     pairing.pairing,
+    silence.withholding,
+    silence.unparseable,
+    silence.wrong_types,
+    silence.spraying,
+    silence.error_free,
+    gold_shape.duplicates,
+    gold_shape.fields,
+    gold_shape.score_columns,
+    cost.cost,
+    counting.counting,
+    exposure.exposure,
+    silence.bounded,
 )
 """Everything measured on one split, in the order in which it is shown."""
 
@@ -39,11 +51,36 @@ CLAIM_MEASURES: Mapping[str, Measure] = {
     "P7": category_f1.category_f1,
     "P8": pairing.pairing,
     "P9": corpus.table5,
+    "W1": silence.withholding,
+    "W2": silence.unparseable,
+    "W3": silence.wrong_types,
+    "W4": silence.spraying,
+    "W5": silence.error_free,
+    "W6": gold_shape.duplicates,
+    "W7": gold_shape.fields,
+    "W8": gold_shape.score_columns,
+    "W9": cost.cost,
+    "W10": counting.counting,
+    "W11": exposure.exposure,
+    "W12": silence.bounded,
 }
 """Claim -> the measure that writes its verdict."""
 
-UNITED = (corpus.locations, corpus.parsing, corpus.labels, corpus.table5, normaliser.order, normaliser.reach)
-"""Measures whose figures over several splits are more than their sum; the pairing claim joins them below."""
+UNITED = (
+    corpus.locations,
+    corpus.parsing,
+    corpus.labels,
+    corpus.table5,
+    normaliser.order,
+    normaliser.reach,
+    pairing.pairing,
+    gold_shape.duplicates,
+    gold_shape.fields,
+    gold_shape.score_columns,
+    cost.cost,
+    counting.counting,
+)
+"""Measures whose figures over several splits are more than their sum."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +98,21 @@ class Audit:
     splits: Mapping[str, Any]
 
 
-def audit(study: Study) -> Audit:
-    """Run every measure that the study allows; a claim that it does not allow is NOT MEASURED, with the reason."""
+def audit(study: Study, measures: Iterable[Measure] = MEASURES) -> Audit:
+    """Run every measure that the study allows; a claim that it does not allow is NOT MEASURED, with the reason.
+
+    Args:
+        study: One split or several.
+        measures: Those to run; claims of the others are not part of the answer.
+    """
+    chosen = tuple(measures)
     values = Values()
     per_split: dict[str, dict[str, Finding]] = {}
     tables = {}
     for split in study.corpora:
         own = Values()
         per_split[split] = found = {}
-        for item in _run(study.only(split), MEASURES):
+        for item in _run(study.only(split), chosen):
             if isinstance(item, Value):
                 own.add(item)
                 values.add(item.prefixed(slug(split)))
@@ -77,9 +120,9 @@ def audit(study: Study) -> Audit:
                 found[item.id] = item.prefixed(slug(split))
         tables[split] = split_table(own)
     if len(per_split) == 1:
-        return Audit(values, _ordered(next(iter(per_split.values())), study), tables)
+        return Audit(values, _ordered(next(iter(per_split.values())), study, chosen), tables)
     united: dict[str, Finding] = {}
-    for item in _run(study, (*UNITED, pairing.pairing)):
+    for item in _run(study, [each for each in UNITED if each in chosen]):
         if isinstance(item, Value):
             values.add(item)
         else:
@@ -87,26 +130,29 @@ def audit(study: Study) -> Audit:
     findings = {}
     for id in CLAIM_MEASURES:
         parts = {split: found[id] for split, found in per_split.items() if id in found}
-        whole = united.get(id)
         if len(parts) == len(per_split):
-            combined = combine(parts, whole.magnitude if whole else None, names=NAMES)
-            if whole:
-                names = tuple(dict.fromkeys((*whole.values, *combined.values)))
-                combined = Finding(id, combined.verdict, combined.magnitude, names, combined.per_split)
-            findings[id] = combined
-    return Audit(values, _ordered(findings, study), tables)
+            findings[id] = _united(id, parts, united.get(id))
+    return Audit(values, _ordered(findings, study, chosen), tables)
 
 
-def _run(study: Study, measures: tuple[Measure, ...]) -> Iterator[Value | Finding]:
+def _united(id: str, parts: Mapping[str, Finding], whole: Finding | None) -> Finding:
+    combined = combine(parts, whole.magnitude if whole else None, names=NAMES)
+    names = tuple(dict.fromkeys((*(whole.values if whole else ()), *combined.values)))
+    return Finding(id, combined.verdict, combined.magnitude, names, combined.per_split)
+
+
+def _run(study: Study, measures: Iterable[Measure]) -> Iterator[Value | Finding]:
     for each in measures:
         if each.needs <= study.has:
             yield from each(study)
 
 
-def _ordered(findings: Mapping[str, Finding], study: Study) -> dict[str, Finding]:
+def _ordered(findings: Mapping[str, Finding], study: Study, measures: tuple[Measure, ...]) -> dict[str, Finding]:
     """Findings in the order of the claims, with NOT MEASURED where there is none."""
     out = {}
     for id, each in CLAIM_MEASURES.items():
+        if each not in measures:
+            continue
         if id in findings:
             out[id] = findings[id]
         else:
@@ -143,8 +189,16 @@ def split_table(values: Values) -> dict[str, Any]:
 
 @measure(needs={"gold"})
 def overview(study: Study) -> Iterator[Value | Finding]:
-    """The audit of both real splits as one measure: every value, every finding."""
-    done = audit(study)
+    """The audit of both real splits, less what needs trace files: every value, every finding."""
+    done = audit(study, [each for each in MEASURES if "traces" not in each.needs])
     yield from done.values
     yield from done.findings.values()
     yield from headline.abstract_figure.function(study)
+
+
+@measure(needs={"gold", "traces"})
+def overview_of_traces(study: Study) -> Iterator[Value | Finding]:
+    """What needs trace files, on both real splits."""
+    done = audit(study, [each for each in MEASURES if "traces" in each.needs])
+    yield from done.values
+    yield from done.findings.values()

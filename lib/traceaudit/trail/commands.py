@@ -10,6 +10,7 @@ from typing import Any
 from .. import cli
 from ..claims import Finding, Verdict, load_claims
 from ..errors import NothingToCheck
+from . import score_command
 
 __all__ = ["add_commands"]
 
@@ -19,6 +20,9 @@ def add_commands(commands: Any) -> None:
     fetch = commands.add_parser("fetch", help="fetch the pinned benchmark into the cache, or check what is there")
     fetch.add_argument("--source", metavar="URL|DIR", default=None, help="where to fetch from; else the pinned address")
     fetch.add_argument("--check", action="store_true", help="fetch nothing; verify what the source or the cache holds")
+    fetch.add_argument(
+        "--judges", action="store_true", help="the commit with the judges' replies instead of the benchmark's"
+    )
     fetch.set_defaults(run=_fetch)
 
     trail = commands.add_parser("trail", help="the audit of the TRAIL scorer")
@@ -32,6 +36,7 @@ def add_commands(commands: Any) -> None:
     cli.add_source(audit)
     audit.set_defaults(run=_audit)
 
+    score_command.add_score(parts)
     index = parts.add_parser("index", help="build the span index from the traces, or check the committed one")
     index.add_argument("--check", action="store_true", help="rebuild from the traces at hand and compare")
     index.add_argument("--out", metavar="FILE", default=None, help="write another file than the committed one")
@@ -41,9 +46,12 @@ def add_commands(commands: Any) -> None:
 
 def _fetch(arguments: argparse.Namespace) -> int:
     from .. import fetching
-    from . import pin
+    from . import judges_source, pin
 
-    report = fetching.fetch(pin.load().pin, arguments.source, check=arguments.check, say=cli.say)
+    if arguments.judges:
+        report = judges_source.fetch(arguments.source, check=arguments.check, say=cli.say)
+    else:
+        report = fetching.fetch(pin.load().pin, arguments.source, check=arguments.check, say=cli.say)
     for line in report.lines():
         cli.say(line)
     return 0

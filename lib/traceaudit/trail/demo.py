@@ -28,6 +28,10 @@ DEFECTS: Mapping[str, str] = {
     "null-category": "one gold error carries a null category",
     "error-free": "one trace has no error",
     "miscounted": "the invented table of counts disagrees with the corpus",
+    "repeated-error": "one gold error is listed twice",
+    "torn-error": "one gold error lacks a field and holds two stray ones",
+    "constant-dimension": "one score dimension is the same on every trace",
+    "exposed-answer": "the record of the task, answer included, is in the log of one span of most traces",
 }
 """Defects that can be planted: name -> what it is."""
 
@@ -70,6 +74,8 @@ def build(taxonomy: tuple[str, ...], *, seed: int = SEED, defects: Iterable[str]
     spans: dict[str, tuple[str, ...]] = {}
     for trace in ids:
         tree, order = _trace(trace, draw)
+        if "exposed-answer" in planted and trace != ids[0]:
+            tree["spans"][0]["logs"] = [{"body": {"example": {"true_answer": "an invented answer"}}}]
         traces[trace] = json.dumps(tree).encode()
         spans[trace] = tuple(order)
         gold[trace] = _annotation(trace, order, taxonomy, draw)
@@ -138,6 +144,15 @@ def _plant(gold: dict[str, Any], ids: list[str], taxonomy: tuple[str, ...], plan
         errors(4)[1]["category"] = next((label for label in taxonomy if "error" in label.lower()), taxonomy[0])
     if "null-category" in planted:
         errors(6)[0]["category"] = None
+    if "repeated-error" in planted:
+        errors(8).append(dict(errors(8)[0]))
+    if "torn-error" in planted:
+        torn = errors(9)[0]
+        del torn["description"]
+        torn |= {"a torn": "piece", "of text": "here"}
+    if "constant-dimension" in planted:
+        for value in gold.values():
+            value["scores"][0]["security_score"] = 5
     if "error-free" in planted:
         gold[ids[7]]["errors"] = []
 

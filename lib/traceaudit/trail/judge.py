@@ -116,9 +116,7 @@ def score_judge(study: Study, corpus: Corpus, replies: Mapping[str, bytes]) -> J
     said = {trace: list(extract(reply_text(known[trace])).get("errors", [])) for trace in report.scored}
     labels = label_map(study, (error for errors in said.values() for error in errors), corpus)
     readable = tuple(trace for trace, file in corpus.gold.items() if file.parses)
-    dropped = Counter(
-        reason(known[trace], why) for trace, why in report.dropped.items() if corpus.gold[trace].parses
-    )
+    dropped = Counter(reason(known[trace], why) for trace, why in report.dropped.items() if corpus.gold[trace].parses)
     return JudgeScore(
         report=report,
         traces=readable,

@@ -15,10 +15,11 @@ from typing import Any
 
 from .. import sources
 from ..errors import NothingToCheck, UsageError
-from . import demo, index, pin, published
+from . import demo, index, judges_source, pin, published
 from .engine import Engine
 from .gold import Gold
 from .independent import IndependentEngine
+from .judges import JudgeRun, demo_runs
 from .published import Published
 from .upstream import UpstreamEngine
 
@@ -86,10 +87,12 @@ class Study:
         engine: The scorer in use.
         scorer: The pinned scorer's bytes, where the source holds them.
         index_digest: Digest of the span index in use.
-        has: What can be measured: ``gold`` (every gold file), ``traces`` (at least one), ``scorer``.
+        has: What can be measured: ``gold`` (every gold file), ``traces`` (at least one), ``scorer``, ``judges`` (every
+            reply of the splits' runs, and the gold to score them against).
         lacks: What cannot, with the reason.
         recordable: Empty, or why nothing measured here may become a record.
         source: One phrase saying where the bytes come from, without a path.
+        judges_given: Where the judges' runs come from.
     """
 
     split: str
@@ -101,6 +104,7 @@ class Study:
     lacks: Mapping[str, str]
     recordable: str = ""
     source: str = ""
+    judges_given: judges_source.Given = judges_source.NOT_ASKED
     memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -118,6 +122,18 @@ class Study:
     def traces_digest(self) -> str:
         """Digest of the set of traces whose bytes were read."""
         return pin.traces_digest(trace for corpus in self.corpora.values() for trace in corpus.traces)
+
+    @property
+    def judges(self) -> tuple[JudgeRun, ...]:
+        """The judges' runs of the study's splits, read and verified when first asked for.
+
+        Raises:
+            PinMismatch: a reply differs from its pin.
+            NothingToCheck: replies are not in the source.
+        """
+        given = self.judges_given
+        loaded = (self.once(("judges", split), lambda split=split: given.load(split)) for split in self.corpora)
+        return tuple(run for runs in loaded for run in runs)
 
     def only(self, split: str) -> Study:
         """The same study of one of its splits."""
@@ -143,6 +159,7 @@ class Study:
             "gold_files": {split: len(corpus.gold) for split, corpus in self.corpora.items()},
             "traces_present": {split: len(corpus.traces) for split, corpus in self.corpora.items()},
             "traces_digest": self.traces_digest,
+            **self.judges_given.provenance,
             "lacks": dict(self.lacks),
             "versions": {
                 name: importlib.metadata.version(name) for name in ("traceaudit", "numpy", "scipy", "scikit-learn")
@@ -169,6 +186,7 @@ def open_study(
     index_path: str | None = None,
     unpinned: bool = False,
     defects: Iterable[str] = demo.DEFECTS,
+    judges: str | None = None,
 ) -> Study:
     """Open one split, or both real ones, from a source.
 
@@ -179,6 +197,8 @@ def open_study(
         index_path: Another span index than the committed one; nothing measured with it can become a record.
         unpinned: Read the source without verification; nothing measured so can become a record.
         defects: For the demo, which defects to plant.
+        judges: A git repository, folder or tar archive with the judges' replies; ``""`` means ``TRACEAUDIT_JUDGES``,
+            then the cache; ``None`` asks for no judges. The demo has its own in any case.
 
     Returns:
         The study; what the source lacks is in ``lacks``.
@@ -204,12 +224,16 @@ def open_study(
     try:
         if split == "demo":
             corpora = {"demo": _demo(chosen.taxonomy, defects)}
+            given = _demo_judges(corpora["demo"], chosen.taxonomy)
         else:
             corpora = {name: _real(name, found, pinned, spans, unpinned) for name in splits}
+            given = judges_source.NOT_ASKED if judges is None else judges_source.given(judges, splits)
     except BaseException:
         chosen.close()
         raise
     lacks = _lacks(corpora, scorer, found)
+    if given.lack or (given.label and "gold" in lacks):
+        lacks["judges"] = given.lack or "without the gold there is nothing to score the judges' replies against"
     reasons = [
         "" if spans.committed else "another span index than the committed one was used",
         "the source was read without verification" if unpinned else "",
@@ -221,10 +245,11 @@ def open_study(
         engine=chosen,
         scorer=scorer,
         index_digest=spans.digest,
-        has=frozenset({"gold", "traces", "scorer"} - set(lacks)),
+        has=frozenset({"gold", "traces", "scorer", *(["judges"] if given.label else [])} - set(lacks)),
         lacks=lacks,
         recordable="; ".join(reason for reason in reasons if reason),
         source="built from a seed" if split == "demo" else found.label if found else "no source",
+        judges_given=given,
     )
 
 
@@ -252,6 +277,10 @@ def _demo(taxonomy: tuple[str, ...], defects: Iterable[str]) -> Corpus:
         load_traces=lambda: built.traces,
         published=built.published,
     )
+
+
+def _demo_judges(corpus: Corpus, taxonomy: tuple[str, ...]) -> judges_source.Given:
+    return judges_source.Given("built from a seed", lambda split: demo_runs(corpus.gold.parsed, corpus.spans, taxonomy))
 
 
 def _real(split: str, found: sources.Source | None, pinned: pin.TrailPin, spans: index.Index, unpinned: bool) -> Corpus:
