@@ -1,7 +1,8 @@
 """The command line: thin commands over the library, one exit code per thing a script must tell apart.
 
 0 nothing to report, 1 what is on disk does not match a pin or a record, 2 there is nothing here to check, 3 a claim
-came back violated or latent, 64 wrong usage.
+came back violated or latent, 64 wrong usage. A fault of this program itself ends with 70, so that it is never taken for
+one of these.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ import argparse
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from .errors import TraceAuditError, UsageError
 
-__all__ = ["add_source", "main", "say", "write_json"]
+__all__ = ["FAULT", "add_source", "main", "say", "write_json"]
+
+FAULT = 70
 
 
 class Parser(argparse.ArgumentParser):
@@ -43,7 +47,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 
 def write_json(data: Any, target: str) -> None:
     """Write JSON to a file (whole or not at all) or, for ``-``, to standard output."""
-    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(data, indent=2, allow_nan=False) + "\n"  # ASCII, so that lone surrogates survive
     if target == "-":
         sys.stdout.write(text)
         return
@@ -78,6 +82,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        say(f"traceaudit: {error.strerror or error}: {error.filename or ''}".rstrip(": "))
+        say("  next: look at the path, its permissions and the room on the disk")
+        return UsageError.exit_code
+    except Exception:
+        traceback.print_exc()
+        say("traceaudit: this is a fault of the program, not of its input; please report it with the lines above")
+        return FAULT
 
 
 if __name__ == "__main__":

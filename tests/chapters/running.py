@@ -21,6 +21,7 @@ from traceaudit.values import Value
 ROOT = Path(__file__).resolve().parents[2]
 INSTANCES = load_chapters(ROOT / "chapters" / "chapters.toml")
 REAL = ROOT.parent / "shared" / "data" / "trail"
+JUDGES = ROOT.parent / "shared" / "data" / "judges" / "outputs.tar.xz"
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,19 @@ class Ran:
 
 @functools.cache
 def run(id: str, source: str = "") -> Ran:
-    """Execute one chapter on one split, once per session; ``source`` may be empty (then nothing real is measured)."""
+    """Execute one chapter on one split, once per session; ``source`` may be empty (then nothing real is measured).
+
+    With a source, a chapter that declares ``judges`` is given their replies where they lie beside the repository.
+    """
     (instance,) = [each for each in INSTANCES if each.id == id]
     notebook = nbformat.read(instance.source(ROOT), as_version=4)
     (at,) = [i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", [])]
-    given = nbformat.v4.new_code_cell(f"split = {instance.split!r}\nsource = {source!r}\nengine = 'auto'")
+    parameters = {"split": instance.split, "source": source, "engine": "auto"}
+    if "judges =" in notebook.cells[at].source:
+        parameters["judges"] = str(JUDGES) if source and JUDGES.is_file() else ""
+    given = nbformat.v4.new_code_cell("\n".join(f"{name} = {value!r}" for name, value in parameters.items()))
     notebook.cells.insert(at + 1, given)
-    environment = {**os.environ, "TRACEAUDIT_SOURCE": ""}
+    environment = {**os.environ, "TRACEAUDIT_SOURCE": "", "TRACEAUDIT_JUDGES": ""}
     with tempfile.TemporaryDirectory() as folder:
         resources = {"metadata": {"path": folder}}
         client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources)

@@ -14,11 +14,12 @@ from traceaudit.trail.measures.corpus import labels
 from traceaudit.trail.study import open_study
 from traceaudit.values import Value
 
-from .running import INSTANCES, ROOT, run
+from .running import INSTANCES, JUDGES, ROOT, run
 
 DEMO = [each.id for each in INSTANCES if each.split == "demo"]
 REAL_SPLITS = [each.id for each in INSTANCES if each.split != "demo"]
 NEEDS_SCORER = {"citations_held", "engines"}  # measures that CI can only recall
+NEEDS_JUDGES = {"judges", "judge_categories"}  # likewise where the judges' replies are not beside the repository
 
 
 def differences(ran) -> list[str]:
@@ -39,7 +40,7 @@ def test_demo_is_measured_and_equals_its_record(id):
 def test_real_gold_is_measured_and_equals_its_record(id, trail_source):
     ran = run(id, str(trail_source))
     recalled = {item.measure for item in (*ran.values.values(), *ran.findings.values()) if item.mode == "recalled"}
-    assert recalled <= NEEDS_SCORER
+    assert recalled <= NEEDS_SCORER | (set() if JUDGES.is_file() else NEEDS_JUDGES)
     assert not any(finding.mode == "recalled" for finding in ran.findings.values())
     assert differences(ran) == []
 
@@ -51,6 +52,25 @@ def test_without_a_source_the_record_is_shown(id):
     assert {finding.mode for finding in ran.findings.values()} == {"recalled"}
     assert differences(ran) == []
     assert "Recalled." in str([cell.get("outputs", "") for cell in ran.notebook.cells])
+
+
+@pytest.mark.parametrize("split", ["gaia", "swe-bench"])
+def test_without_judges_their_record_is_shown(split):
+    ran = run(f"trail-judges.{split}")
+    recalled = {value.measure for value in ran.values.values() if value.mode == "recalled"}
+    assert recalled == NEEDS_JUDGES
+    assert differences(ran) == []
+    assert "Recalled." in str([cell.get("outputs", "") for cell in ran.notebook.cells])
+
+
+@pytest.mark.upstream
+@pytest.mark.parametrize("split", ["gaia", "swe-bench"])
+def test_the_pinned_scorer_equals_the_record_of_the_judges(split, scorer_source):
+    if not JUDGES.is_file():
+        pytest.skip("the judges' replies are not beside this repository (../shared/data/judges)")
+    ran = run(f"trail-judges.{split}", scorer_source)
+    assert ran.modes == {"measured"}
+    assert differences(ran) == []
 
 
 @pytest.mark.upstream

@@ -74,7 +74,7 @@ def test_counts_of_a_split():
 
 
 def test_a_category_that_is_no_number_is_counted_as_such():
-    assert Gold({"a": b'{"errors": [{"category": NaN}]}'}).spellings == {"(nan)": 1}
+    assert Gold({"a": b'{"errors": [{"category": NaN}]}'}).spellings == {"(NaN)": 1}
 
 
 @pytest.mark.real

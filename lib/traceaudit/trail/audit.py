@@ -17,6 +17,7 @@ __all__ = ["CLAIM_MEASURES", "MEASURES", "Audit", "audit", "overview", "overview
 MEASURES: tuple[Measure, ...] = (
     headline.headline,
     headline.published_rows,
+    headline.reply_order,
     corpus.locations,
     corpus.parsing,
     corpus.labels,
@@ -127,6 +128,10 @@ def audit(study: Study, measures: Iterable[Measure] = MEASURES) -> Audit:
             values.add(item)
         else:
             united[item.id] = item
+    if "gold" in study.has and headline.headline in chosen:
+        for extra in (headline.abstract_figure, headline.paper_totals):
+            for item in extra(study):
+                values.add(item)
     findings = {}
     for id in CLAIM_MEASURES:
         parts = {split: found[id] for split, found in per_split.items() if id in found}
@@ -193,7 +198,6 @@ def overview(study: Study) -> Iterator[Value | Finding]:
     done = audit(study, [each for each in MEASURES if "traces" not in each.needs])
     yield from done.values
     yield from done.findings.values()
-    yield from headline.abstract_figure.function(study)
 
 
 @measure(needs={"gold", "traces"})

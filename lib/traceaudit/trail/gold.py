@@ -7,7 +7,6 @@ JSON is described and counted.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-__all__ = ["Gold", "GoldFile", "parse_gold"]
+__all__ = ["Gold", "GoldFile", "merged_spellings", "parse_gold", "place"]
 
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _TRAILING_COMMA = re.compile(r",(?=\s*[\]}])")
@@ -168,15 +167,16 @@ class Gold(Mapping[str, GoldFile]):
     @cached_property
     def spellings(self) -> Counter[str]:
         """How often each category text occurs; a category that is not text counts under its JSON form."""
-        return Counter(_spelling(error.get("category")) for _, error in self.each_error())
+        return Counter(_as_text(error.get("category")) for _, error in self.each_error())
 
 
-def _spelling(category: Any) -> str:
-    if isinstance(category, str):
-        return category
-    if isinstance(category, float) and not math.isfinite(category):
-        return f"({category})"
-    return f"({json.dumps(category, sort_keys=True)})"
+def place(error: Mapping[str, Any]) -> str:
+    """An error's location as text: itself where it is text, else its JSON form in brackets."""
+    return _as_text(error.get("location"))
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else f"({json.dumps(value, sort_keys=True)})"
 
 
 def merged_spellings(golds: Iterable[Gold]) -> Counter[str]:

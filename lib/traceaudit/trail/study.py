@@ -301,7 +301,7 @@ def _real(split: str, found: sources.Source | None, pinned: pin.TrailPin, spans:
     return Corpus(
         split=split,
         gold=Gold({_trace_id(path): data for path, data in files.items()}),
-        gold_missing=tuple(missing),
+        gold_missing=() if unpinned and files else tuple(missing),
         spans=spans.spans[split],
         traces=tuple(sorted(_trace_id(path) for path in trace_paths if path in present)),
         traces_missing=tuple(sorted(_trace_id(path) for path in trace_paths if path not in present)),

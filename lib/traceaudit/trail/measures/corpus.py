@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ...claims import Finding, Verdict
-from ...values import Value, count, measure, score, text
-from ..gold import merged_spellings
+from ...values import Value, count, counted, measure, score, text
+from ..gold import merged_spellings, place
 from ..published import TABLE5
 from ..scoring import ceiling, scored
 from ..study import Corpus, Study
@@ -28,9 +28,8 @@ def locations(study: Study) -> Iterator[Value | Finding]:
     for corpus in study.corpora.values():
         for trace, error in corpus.gold.each_error():
             total += 1
-            where = error.get("location")
-            if where not in set(corpus.spans.get(trace, ())):
-                strays[where if isinstance(where, str) else repr(where)] += 1
+            if place(error) not in set(corpus.spans.get(trace, ())):
+                strays[place(error)] += 1
         top, _, _ = ceiling(study, corpus)
         reached = scored(study, corpus, "all-spans-all-categories").report.location
         cost = max(cost, (top or 0.0) - reached)
@@ -42,9 +41,9 @@ def locations(study: Study) -> Iterator[Value | Finding]:
         yield text("stray_text", next(iter(strays)))
     yield score("stray_cost", cost, of="location score out of reach from spans alone", n=total)
     verdict = Verdict.HELD if not stray else Verdict.VIOLATED if cost > 0 else Verdict.LATENT
-    said = f"{stray} of {total} gold locations are not a span of the trace they annotate"
+    said = f"{stray} of {total} gold errors point at no span of their trace"
     if stray:
-        said += f", which puts {cost:.3f} of the location score out of reach of whoever works from the spans"
+        said += f"; whoever works from the spans loses up to {cost:.3f} of a split's location score by it"
     yield Finding("P2", verdict, said, ("stray_locations", "gold_locations", "stray_cost"))
 
 
@@ -70,8 +69,8 @@ def parsing(study: Study) -> Iterator[Value | Finding]:
     yield Finding(
         "P3",
         Verdict.VIOLATED if unread else Verdict.HELD,
-        f"{len(files) - len(unread)} of {len(files)} gold files parse"
-        + (f", so every average divides by {len(files) - len(unread)}" if unread else ""),
+        f"{counted(len(unread), 'gold file')} of {len(files)} cannot be read"
+        + (", and no split average counts what it cannot read" if unread else ""),
         ("gold_files_parsed", "gold_files_all", "errors_unread"),
     )
 
@@ -109,9 +108,9 @@ def labels(study: Study) -> Iterator[Value | Finding]:
     yield Finding(
         "P4",
         verdict,
-        f"{len(drifted)} of {len(spellings)} gold spellings are not a label, covering {errors_drifted} of {total} "
-        f"errors; {len(lost)} of them, on {errors_lost} errors, reach no label at all",
-        ("spellings_drifted", "spellings", "errors_drifted", "errors_labelled", "errors_lost"),
+        f"of {len(spellings)} gold spellings {len(drifted)} differ from every label ({errors_drifted} of {total} errors); "
+        f"{len(lost)} of these ({errors_lost} errors) stay unmatched after normalising",
+        ("spellings_drifted", "spellings", "errors_drifted", "errors_labelled", "spellings_lost", "errors_lost"),
     )
 
 
@@ -122,7 +121,7 @@ def _blankless(text: str) -> str:
 def counts(corpus: Corpus) -> dict[str, int]:
     """The rows of Table 5 as this tree has them: errors over the gold files that parse, spans from the index."""
     files = [file for file in corpus.gold.values() if file.parses]
-    places = {error.get("location") for file in files for error in file.errors}
+    places = {place(error) for file in files for error in file.errors}
     return {
         "traces": len(corpus.spans),
         "spans": sum(len(spans) for spans in corpus.spans.values()),
@@ -151,7 +150,7 @@ def table5(study: Study) -> Iterator[Value | Finding]:
     yield Finding(
         "P9",
         Verdict.VIOLATED if disagree else Verdict.HELD,
-        f"{disagree} of the {compared} cells of Table 5 disagree with the tree",
+        f"{disagree} of {compared} counts of Table 5 are not those of the tree",
         ("table5_cells_disagree", "table5_cells"),
     )
 
@@ -166,7 +165,7 @@ def index_check(study: Study) -> Iterator[Value]:
         rebuilt = index.build_index({corpus.split: corpus.load_traces()})[corpus.split]
         checked += len(rebuilt)
         missing += len(corpus.traces_missing)
-        moved += sum(tuple(ids) != tuple(corpus.spans[trace]) for trace, ids in rebuilt.items())
+        moved += sum(tuple(ids) != tuple(corpus.spans.get(trace, ())) for trace, ids in rebuilt.items())
         spans += sum(len(ids) for ids in rebuilt.values())
     dropped = {"trace file not in this source": missing} if missing else {}
     yield count("index_traces_checked", checked, "traces", dropped=dropped)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ...claims import Finding, Verdict, load_definitions
 from ...values import Value, count, measure, text
+from ..gold import place
 from ..published import TABLE5
 from ..study import Corpus, Study
 from ..traces import levels
@@ -21,7 +22,7 @@ def _errors(corpus: Corpus, *, repaired: bool = False) -> list[tuple[str, Mappin
 
 
 def _places(corpus: Corpus, keep: Callable[[str, Mapping], bool] = lambda trace, error: True) -> int:
-    return len({(trace, str(error.get("location"))) for trace, error in _errors(corpus) if keep(trace, error)})
+    return len({(trace, place(error)) for trace, error in _errors(corpus) if keep(trace, error)})
 
 
 COUNTS: Mapping[str, Callable[[Corpus], int]] = {
@@ -33,12 +34,12 @@ COUNTS: Mapping[str, Callable[[Corpus], int]] = {
     "errors-repaired": lambda corpus: len(_errors(corpus, repaired=True)),
     "errors-described": lambda corpus: sum("description" in error for _, error in _errors(corpus)),
     "errors-distinct": lambda corpus: len(
-        {(trace, str(error.get("location")), str(error.get("category"))) for trace, error in _errors(corpus)}
+        {(trace, place(error), str(error.get("category"))) for trace, error in _errors(corpus)}
     ),
-    "error-spans-split": lambda corpus: len({str(error.get("location")) for _, error in _errors(corpus)}),
+    "error-spans-split": lambda corpus: len({place(error) for _, error in _errors(corpus)}),
     "error-spans-trace": _places,
     "error-spans-real": lambda corpus: _places(
-        corpus, lambda trace, error: error.get("location") in set(corpus.spans.get(trace, ()))
+        corpus, lambda trace, error: place(error) in set(corpus.spans.get(trace, ()))
     ),
     "error-spans-described": lambda corpus: _places(corpus, lambda trace, error: "description" in error),
     "traces-with-error-parsed": lambda corpus: sum(bool(file.errors) for file in corpus.gold.values()),

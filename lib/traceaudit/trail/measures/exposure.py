@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from ...claims import Finding, Verdict
 from ...values import Value, count, measure, score, text
+from ..gold import place
 from ..study import Study
 from ..traces import field_values, spans, texts
 
@@ -58,7 +59,7 @@ def exposure(study: Study) -> Iterator[Value | Finding]:
             elif any(names[0] in said for said in texts(span)):
                 elsewhere.add(trace)
     errors = [(trace, error) for trace, error in corpus.gold.each_error() if trace in files]
-    located = sum((trace, error.get("location")) in exposed for trace, error in errors)
+    located = sum((trace, place(error)) in exposed for trace, error in errors)
     traces = {trace for trace, _ in exposed}
     dropped = {"trace file not in this source": len(corpus.traces_missing)} if corpus.traces_missing else {}
     more = {"n": len(files), "dropped": dropped}

@@ -101,6 +101,12 @@ def _gold_scores(corpus: Corpus) -> dict[str, Mapping[str, Any]]:
     return out
 
 
+def _is_number(value: Any) -> bool:
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) < 1e9
+    return isinstance(value, float) and math.isfinite(value)
+
+
 def _pearson(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Pearson's r; ``None`` where a side does not vary or there are fewer than two pairs."""
     if len(a) < 2 or len(set(a)) < 2 or len(set(b)) < 2:
@@ -127,7 +133,7 @@ def score_columns(study: Study) -> Iterator[Value | Finding]:
         gold = _gold_scores(corpus)
         rows += len(gold)
         for name, key in DIMENSIONS.items():
-            found = [row[key] for row in gold.values() if isinstance(row.get(key), int | float)]
+            found = [row[key] for row in gold.values() if _is_number(row.get(key))]
             constant += len(found) > 1 and len(set(found)) == 1
             if single:
                 yield count(f"dimension_{name}_distinct", len(set(found)), "distinct values", n=len(found))
@@ -149,8 +155,8 @@ def score_columns(study: Study) -> Iterator[Value | Finding]:
     yield Finding(
         "W8",
         Verdict.VIOLATED if constant or moved else Verdict.HELD,
-        f"{counted(constant, 'gold score dimension')} without variation; a judge that says zero gets r {said or 'undefined'} on "
-        "reliability, since zero becomes minus one",
+        f"{counted(constant, 'gold score dimension')} without variation; a judge that says zero gets r "
+        f"{said or 'undefined'} on reliability, since zero becomes minus one",
         ("dimensions_constant", "score_rows"),
     )
 
@@ -159,7 +165,7 @@ def _zeros(
     study: Study, corpus: Corpus, gold: Mapping[str, Mapping[str, Any]]
 ) -> tuple[float | None, float | None, int]:
     key = DIMENSIONS["reliability"]
-    right = {trace: row[key] for trace, row in gold.items() if isinstance(row.get(key), int | float)}
+    right = {trace: row[key] for trace, row in gold.items() if _is_number(row.get(key))}
     lowest = min(right.values(), default=0)
     said = {trace: 0 if value == lowest else int(value) for trace, value in right.items()}
     replies = {t: json.dumps({"errors": [], "scores": [{key: value}]}).encode() for t, value in said.items()}

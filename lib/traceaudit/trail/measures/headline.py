@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Iterator
 
 from ...claims import Finding, Verdict
 from ...values import Value, count, measure, ratio, score, text
-from ..predictors import HEADLINE, PREDICTORS
+from ..predictors import HEADLINE, PREDICTORS, replies
 from ..scoring import ceiling, dropped_reasons, scored
 from ..study import Study
 
-__all__ = ["abstract_figure", "headline", "published_rows"]
+__all__ = ["abstract_figure", "headline", "paper_totals", "published_rows", "reply_order"]
 
 BLIND = "all_spans_all_categories"
 
@@ -60,10 +62,37 @@ def _p1(study: Study) -> Iterator[Value | Finding]:
     yield Finding(
         "P1",
         Verdict.VIOLATED if beats else Verdict.HELD,
-        f"the predictor that sees no gold scores joint {blind.joint:.3f} against {best_joint.joint:.3f} for the best "
-        f"published judge, location {blind.location:.3f} against {best_location.location:.3f}",
+        f"without sight of the gold: joint {blind.joint:.3f}, location {blind.location:.3f}; the best published judge: "
+        f"joint {best_joint.joint:.3f}, location {best_location.location:.3f}",
         (f"joint_{BLIND}", "published_best_joint", f"location_{BLIND}", "published_best_location"),
     )
+
+
+SHUFFLES = 5
+
+
+@measure(needs={"gold"})
+def reply_order(study: Study) -> Iterator[Value]:
+    """The six predictors with the errors of each reply shuffled, under five seeds: how many figures move."""
+    corpus = study.corpus
+    figures = moved = 0
+    for name in HEADLINE:
+        listed = scored(study, corpus, name).report
+        said = {
+            trace: json.loads(reply)
+            for trace, reply in replies(PREDICTORS[name], corpus.spans, study.taxonomy, corpus.gold.parsed).items()
+        }
+        for seed in range(SHUFFLES):
+            draw = random.Random(seed)
+            for value in said.values():
+                draw.shuffle(value["errors"])
+            shuffled = {trace: json.dumps(value).encode() for trace, value in said.items()}
+            report = study.engine.score(corpus.gold.bytes, shuffled)
+            figures += 2
+            moved += (report.joint != listed.joint) + (report.location != listed.location)
+    yield count("reply_orders", SHUFFLES, "seeds")
+    yield count("reply_order_figures", figures, "figures")
+    yield count("reply_order_moved", moved, "figures", n=figures)
 
 
 @measure()
@@ -90,3 +119,19 @@ def abstract_figure(study: Study) -> Iterator[Value]:
     for name, weights in (("plain", [1] * len(best)), ("by_files", files), ("by_errors", errors)):
         mean = sum(b * w for b, w in zip(best, weights, strict=True)) / sum(weights) if sum(weights) else None
         yield score(f"abstract_{name}", None if mean is None else 100 * mean, digits=1, unit="percent")
+
+
+@measure(needs={"gold"})
+def paper_totals(study: Study) -> Iterator[Value]:
+    """What the paper says of its size in prose, what its Table 5 adds up to, and what the gold files hold."""
+    published = next(iter(study.corpora.values())).published
+    read = sum(corpus.gold.error_count for corpus in study.corpora.values())
+    unread = sum(len(file.errors_unread) for corpus in study.corpora.values() for file in corpus.gold.unread)
+    yield count("paper_traces", published.traces, "traces")
+    yield count("paper_errors", published.errors, "errors")
+    tables = [corpus.published.table5 for corpus in study.corpora.values()]
+    yield count("paper_table5_traces", sum(table["traces"] for table in tables), "traces")
+    yield count("paper_table5_errors", sum(table["errors"] for table in tables), "errors")
+    yield count("gold_errors_read", read, "errors")
+    yield count("gold_errors_unread", unread, "errors")
+    yield count("gold_errors_all", read + unread, "errors")

@@ -28,6 +28,8 @@ def pins(study: Study) -> Iterator[Value]:
     yield text("pin_scorer_sha256", pinned.scorer_sha256)
     yield text("pin_corpus_digest", pinned.corpus_digest)
     yield text("pin_index_digest", pinned.index_digest)
+    yield count("pin_corpus_files", len(pinned.pin.corpus.paths), "files")
+    yield count("pin_corpus_bytes", pinned.pin.corpus.bytes, "bytes")
     for split in NAMES:
         if split in pinned.splits:
             slug = split.replace("-", "_")

@@ -103,13 +103,32 @@ def order(study: Study) -> Iterator[Value | Finding]:
     yield count("order_spellings_ambiguous", len(gold_in_doubt), "distinct gold spellings", n=len(spellings))
     yield count("order_figures", figures, "figures")
     yield count("order_figures_moved", figures_moved, "figures", n=figures)
+    yield from _in_doubt(study, in_doubt, labels)
     yield Finding(
         "P5",
         Verdict.HELD if not in_doubt and not moved else Verdict.VIOLATED if figures_moved else Verdict.LATENT,
-        f"{len(in_doubt):,} of {len(pieces):,} strings change label with the order of the taxonomy, {moved:,} of them "
-        f"under seed {SHUFFLE_SEED}, and {figures_moved} of the {figures} headline figures move",
+        f"the label of {len(in_doubt):,} among {len(pieces):,} texts hangs on the list order; seed {SHUFFLE_SEED} moves "
+        f"{moved:,} of them and {figures_moved} of {figures} headline figures",
         ("substrings_ambiguous", "substrings", "substrings_moved", "order_figures_moved", "order_figures"),
     )
+
+
+def _in_doubt(study: Study, texts: Sequence[str], labels: Sequence[str]) -> Iterator[Value]:
+    """The texts whose label hangs on the order, grouped by the labels that contain them."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for piece in texts:
+        claimants = tuple(label for label in study.taxonomy if piece in bare(label))
+        groups.setdefault(claimants, []).append(piece)
+    firsts = sorted(groups, key=lambda claimants: (-len(groups[claimants]), claimants))
+    yield count("doubt_groups", len(firsts), "groups of texts")
+    for position, claimants in enumerate(firsts, 1):
+        pieces = groups[claimants]
+        before, after = study.engine.normalise(pieces), study.engine.normalise(pieces, labels)
+        yield text(f"doubt_{position}_texts", " ".join(pieces))
+        yield count(f"doubt_{position}_count", len(pieces), "texts")
+        yield text(f"doubt_{position}_labels", "; ".join(claimants))
+        yield text(f"doubt_{position}_listed", "; ".join(dict.fromkeys(map(str, before))))
+        yield text(f"doubt_{position}_shuffled", "; ".join(dict.fromkeys(map(str, after))))
 
 
 def _shortest(study: Study) -> dict[str, str]:
@@ -129,8 +148,9 @@ def _abbreviated(study: Study, corpus: Corpus, short: Mapping[str, str]) -> dict
     for trace, file in corpus.gold.items():
         errors = []
         for error in file.errors:
-            label = label_of.get(error.get("category"), error.get("category"))
-            errors.append({"location": error.get("location"), "category": short.get(label, label)})
+            category = error.get("category")
+            label = label_of.get(category, category) if isinstance(category, str) else category
+            errors.append({"location": error.get("location"), "category": short.get(label, label) if isinstance(label, str) else label})
         out[trace] = json.dumps({"errors": errors}).encode()
     return out
 
@@ -166,6 +186,7 @@ def reach(study: Study) -> Iterator[Value | Finding]:
         if len(study.corpora) == 1:
             yield score("joint_abbreviated", report.joint, n=len(report.scored), of="gold pairs, mean")
             yield score("joint_unabbreviated", best, n=len(report.scored), of="gold pairs, mean")
+    yield score("joint_abbreviated_highest", abbreviated, of="gold pairs, mean; the higher of the splits")
     verdict = Verdict.HELD if not reached else Verdict.VIOLATED if abbreviated > 0 else Verdict.LATENT
     two = sum(length <= 2 for length in lengths.values())
     yield Finding(
@@ -175,5 +196,11 @@ def reach(study: Study) -> Iterator[Value | Finding]:
         f"reached by less, {two} by two characters or fewer, "
         f"{sum(length == 1 for length in lengths.values())} by one; an answer key abbreviated that far still scores "
         f"joint {abbreviated:.3f}",
-        ("shortest_label", "labels_reached_short", "labels_reached_by_two", "labels_reached_by_one"),
+        (
+            "shortest_label",
+            "labels_reached_short",
+            "labels_reached_by_two",
+            "labels_reached_by_one",
+            "joint_abbreviated_highest",
+        ),
     )

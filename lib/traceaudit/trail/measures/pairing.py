@@ -5,11 +5,12 @@ Shown on a constructed trace of ours, then asked of the real gold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...claims import Finding, Verdict
-from ...values import Value, count, measure, score, text
+from ...values import Value, count, counted, measure, score, text
+from ..gold import place
 from ..study import Study
 
 __all__ = ["RUNS", "pairing"]
@@ -25,6 +26,10 @@ def _constructed(taxonomy: tuple[str, ...]) -> dict[str, tuple[list[dict[str, An
     return {"null_in_gold": (unlabelled, real), "clean": (real, real), "null_in_prediction": (real, unlabelled)}
 
 
+def _named(error: Mapping[str, Any]) -> bool:
+    return bool(error.get("category", ""))
+
+
 RUNS = {
     "null_in_gold": "gold begins with a null category, prediction correct",
     "clean": "neither has one: the control",
@@ -37,8 +42,8 @@ RUNS = {
 def pairing(study: Study) -> Iterator[Value | Finding]:
     """P8: the constructed trace scored three ways, and how many real gold errors carry a falsy category.
 
-    HELD where the null category costs the joint score nothing; otherwise LATENT while no gold error carries one,
-    VIOLATED once one does.
+    HELD where the null category costs the joint score nothing; otherwise LATENT while no pair of a gold file moves by
+    one, VIOLATED once one does. A null behind all other categories moves none.
     """
     runs = _constructed(study.taxonomy)
     results = study.engine.trace_many([({"errors": gold}, {"errors": said}) for gold, said in runs.values()])
@@ -48,23 +53,34 @@ def pairing(study: Study) -> Iterator[Value | Finding]:
         yield score(f"pairing_{name}_location", None if result is None else result.location, n=1)
         joint[name] = None if result is None else result.joint
     yield text("pairing_constructed", "constructed by this project, not part of TRAIL")
-    total, empty, files = 0, 0, set()
+    total = empty = mispaired = losing = 0
     for corpus in study.corpora.values():
-        for trace, error in corpus.gold.each_error():
-            total += 1
-            if not error.get("category", ""):
-                empty += 1
-                files.add(trace)
+        for file in corpus.gold.values():
+            places = [place(error) for error in file.errors]
+            named = [(where, error["category"]) for where, error in zip(places, file.errors, strict=True) if _named(error)]
+            zipped = list(zip(places, (category for _, category in named), strict=False))
+            total += len(places)
+            empty += len(places) - len(named)
+            mispaired += zipped != named
+            losing += len(zipped) < len(places)
     yield count("null_categories", empty, "gold errors", n=total)
     yield count("errors_paired", total, "gold errors")
-    yield count("files_mispaired", len(files), "files")
+    yield count("files_mispaired", mispaired, "files")
+    yield count("files_losing_pairs", losing, "files")
     keeps = all(value == joint["clean"] for value in joint.values())
-    verdict = Verdict.HELD if keeps else Verdict.VIOLATED if empty else Verdict.LATENT
+    verdict = Verdict.HELD if keeps else Verdict.VIOLATED if mispaired else Verdict.LATENT
     shown = {name: "undefined" if value is None else f"{value:.3f}" for name, value in joint.items()}
     yield Finding(
         "P8",
         verdict,
-        f"one null category takes a correct judge from {shown['clean']} joint to {shown['null_in_prediction']} on the "
-        f"constructed trace, and {empty} of {total} gold errors carry one",
-        ("pairing_clean_joint", "pairing_null_in_prediction_joint", "null_categories", "errors_paired"),
+        f"on the constructed trace a single null takes a right answer from joint {shown['clean']} to "
+        f"{shown['null_in_prediction']}; in {counted(mispaired, 'gold file')} a null moves a pair ({empty} nulls among "
+        f"{total} gold errors)",
+        (
+            "pairing_clean_joint",
+            "pairing_null_in_prediction_joint",
+            "null_categories",
+            "errors_paired",
+            "files_mispaired",
+        ),
     )

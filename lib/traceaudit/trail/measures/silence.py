@@ -181,7 +181,8 @@ def spraying(study: Study) -> Iterator[Value | Finding]:
         slug = PREDICTORS[name].slug
         sprayed = {}
         for trace, reply in written(study, corpus, name).items():
-            places = list(dict.fromkeys(error["location"] for error in json.loads(reply)["errors"]))
+            said = [error["location"] for error in json.loads(reply)["errors"]]
+            places = list({json.dumps(where): where for where in said}.values())
             errors = [{"category": label, "location": place} for place in places for label in study.taxonomy]
             sprayed[trace] = json.dumps({"errors": errors}).encode()
         before = judged(study, corpus, name).report
