@@ -1,10 +1,14 @@
 # Two commands matter: `make report` builds the site, `make test` runs the tests. Each sets up what it needs.
-#   make report [SOURCE=DIR] [FETCH=1]   SOURCE: where the benchmark's files are; FETCH=1: get the pinned commit first
+#   make report [SOURCE=DIR] [JUDGES=DIR] [FETCH=1]   SOURCE, JUDGES: where the files of the benchmark and the replies
+#   of real judges are; FETCH=1: get the pinned commits first
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+ifdef JUDGES
+export TRACEAUDIT_JUDGES := $(abspath $(JUDGES))
+endif
 ifdef SOURCE
 export TRACEAUDIT_SOURCE := $(abspath $(SOURCE))
 endif
@@ -12,7 +16,7 @@ endif
 .PHONY: help report test bench lint pages check-site lock clean
 
 help:
-	@sed -n '1,3p' Makefile
+	@sed -n '1,4p' Makefile
 
 # The installer itself comes from the package index, held to the hash in the lock file.
 $(READY): requirements.lock pyproject.toml
@@ -28,6 +32,7 @@ $(READY): requirements.lock pyproject.toml
 report: $(READY)
 ifdef FETCH
 	@$(BIN)/traceaudit fetch
+	@$(BIN)/traceaudit fetch --judges
 endif
 	@$(BIN)/traceaudit report
 

@@ -18,7 +18,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(NO_NETWORK), os.env
 os.environ["GIT_ALLOW_PROTOCOL"] = "file"
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
 GIVEN = os.environ.get("TRACEAUDIT_SCORER_SOURCE") or os.environ.get("TRACEAUDIT_SOURCE") or ""
-os.environ.pop("TRACEAUDIT_SOURCE", None)  # a test that wants a source names it
+for name in ("TRACEAUDIT_SOURCE", "TRACEAUDIT_JUDGES"):  # a test that wants a source names it
+    os.environ.pop(name, None)
 sys.path.insert(0, str(NO_NETWORK))
 import sitecustomize  # noqa: E402, F401  (the same ban in this process)
 

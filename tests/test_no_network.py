@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 
@@ -56,8 +57,22 @@ def _probe() -> str:
     return "connected"
 
 
-def test_loopback_stays_open():
-    import socket
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", ("192.0.2.1", 9)),
+        lambda: socket.socket(type=socket.SOCK_DGRAM).sendmsg([b"x"], [], 0, ("192.0.2.1", 9)),
+        lambda: socket.socket().connect_ex(("192.0.2.1", 9)),
+        lambda: socket.getaddrinfo("example.org", 80),
+        lambda: socket.gethostbyname("example.org"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_every_way_out_is_closed(leave):
+    with pytest.raises(OSError, match="the suite allows no traffic"):
+        leave()
 
+
+def test_loopback_stays_open():
     with socket.create_server(("127.0.0.1", 0)) as server:
         socket.create_connection(server.getsockname()).close()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import records
+from . import records, stored
 from .errors import NothingToCheck, PinMismatch
 from .execute import Executed
 from .instances import Inputs, Instance, choose, load_chapters
@@ -189,10 +189,14 @@ class _Build:
             target = path_of(instance.chapter, instance.split, self.root).relative_to(self.root).as_posix()
             if target not in skip:
                 contents[target] = records.to_bytes(executed.record(instance.chapter, instance.split))
+        listed = {Path(target).name: hashlib.sha256(content).hexdigest() for target, content in contents.items()}
+        owned = {path_of(i.chapter, i.split, self.root).name for i in self.instances}
+        kept = {name: digest for name, digest in stored.digests(self.root).items() if name in owned}
+        lists = {stored.DIGESTS: stored.dump_digests(kept | listed)}
         if early:
-            self.staging.put_now(contents)
+            self.staging.put_now(contents | lists)
         else:
-            for target, content in contents.items():
+            for target, content in (contents | lists).items():
                 self.staging.add(target, content)
         return list(contents)
 

@@ -10,16 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from . import records
+from . import records, stored
 from .claims import Finding
 from .errors import NothingToCheck, ValueProblem
 from .pins import data_pins
 from .values import MIME, Measure, Value, Values
 
-__all__ = ["FINDING_MIME", "PROVENANCE_MIME", "Chapter"]
+__all__ = ["EMITTED", "FINDING_MIME", "PROVENANCE_MIME", "Chapter"]
 
 FINDING_MIME = "application/vnd.traceaudit.finding+json"
 PROVENANCE_MIME = "application/vnd.traceaudit.provenance+json"
+EMITTED = "emitted"
+"""In the provenance output: number of values and findings, so that an output lost on its way is noticed."""
 
 
 class StudyLike(Protocol):
@@ -52,6 +54,7 @@ class Chapter:
         self.values = Values()
         self.findings: dict[str, Finding] = {}
         self._root = root
+        self._modes: dict[str, str] = {}
         self._record: records.Record | None = None
 
     @property
@@ -62,15 +65,15 @@ class Chapter:
             NothingToCheck: there is none.
         """
         if self._record is None:
-            path = records.path_of(self.name, self.study.split, self._root or data_pins().parent)
-            if not path.is_file():
+            root = self._root or data_pins().parent
+            if not records.path_of(self.name, self.study.split, root).is_file():
                 raise NothingToCheck(
                     "this cannot be measured here and no record of it is stored",
                     where=f"{self.name}, {self.study.split}",
                     got="; ".join(self.study.lacks.values()),
                     next_step="give a source that holds the data (--source, TRACEAUDIT_SOURCE or traceaudit fetch)",
                 )
-            self._record = records.load(path)
+            self._record = stored.stored(self.name, self.study.split, root)
         return self._record
 
     def measure(self, *measures: Measure) -> None:
@@ -82,9 +85,13 @@ class Chapter:
         """
         for measure in measures:
             if measure.needs <= self.study.has:
+                mode = "measured"
                 self._take(measure(self.study))
             else:
+                mode = "recalled"
                 self._take(self._recall(measure))
+            if measure.needs:
+                self._modes[measure.name] = mode
 
     def _recall(self, measure: Measure) -> Iterable[Value | Finding]:
         stored = self.record
@@ -109,20 +116,35 @@ class Chapter:
 
     @property
     def mode(self) -> str:
-        """``measured``, ``recalled`` or ``partly recalled``, over all values and findings."""
-        modes = {item.mode for item in (*self.values, *self.findings.values())}
+        """``measured``, ``recalled`` or ``partly recalled``.
+
+        Measures that need nothing of a source (pinned facts, say) are measured everywhere and do not count.
+        """
+        modes = set(self._modes.values())
         return modes.pop() if len(modes) == 1 else "partly recalled" if modes else "measured"
 
+    @property
+    def recalled(self) -> tuple[str, ...]:
+        """Names of the measures that were recalled."""
+        return tuple(name for name, mode in self._modes.items() if mode == "recalled")
+
     def provenance(self) -> dict[str, Any]:
-        """What the values rest on: the study's own provenance, or the record's where everything was recalled."""
+        """What the values rest on: the record's own where all were recalled, else the study's, with what was."""
         if self.mode == "recalled":
             return dict(self.record.provenance)
-        return self.study.provenance()
+        told = self.study.provenance()
+        if self.recalled:
+            told["recalled"] = {
+                "measures": ", ".join(self.recalled),
+                "engine": self.record.provenance.get("engine", ""),
+                "source": self.record.provenance.get("source", ""),
+            }
+        return told
 
     def close(self) -> None:
-        """Emit the provenance; call it in the last cell."""
-        told = self.provenance()
-        emit(PROVENANCE_MIME, told, f"{self.name}, {self.study.split}: {self.mode}")
+        """Emit the provenance and how much was recorded; call it in the last cell."""
+        told = {**self.provenance(), EMITTED: len(self.values) + len(self.findings)}
+        emit(PROVENANCE_MIME, told, f"{self.name}, {self.study.split}: {self.mode}")  # the page shows it otherwise
 
 
 def emit(mime: str, data: Mapping[str, Any], plain: str) -> None:

@@ -21,11 +21,15 @@ __all__ = ["CheckReport", "Checked", "check"]
 
 @dataclass(frozen=True)
 class Checked:
-    """One instance re-run: how it compares, and what it could only recall, which proves nothing."""
+    """One instance re-run: how it compares, and what it could only recall, which proves nothing.
+
+    ``recalled_throughout``: it has findings and measured none of them.
+    """
 
     instance: Instance
     comparison: Comparison
     recalled: tuple[str, ...] = ()
+    recalled_throughout: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,5 +103,7 @@ def check(
             recalled = tuple(
                 f"{part}.{name}" for part, items in parts for name, item in items.items() if item.mode != "measured"
             )
-            checked.append(Checked(instance, records.compare(stored[instance], now), recalled))
+            modes = {finding.mode for finding in executed.findings.values()}
+            comparison = records.compare(stored[instance], now)
+            checked.append(Checked(instance, comparison, recalled, modes == {"recalled"}))
     return CheckReport(tuple(checked), tuple(i for i in chosen if i not in stored), stale)

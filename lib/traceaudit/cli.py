@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from .errors import TraceAuditError, UsageError
 
-__all__ = ["FAULT", "add_source", "main", "say", "write_json"]
+__all__ = ["FAULT", "add_source", "check_target", "main", "positive", "say", "write_json"]
 
 FAULT = 70
 
@@ -53,7 +53,35 @@ def write_json(data: Any, target: str) -> None:
         return
     from .records import write_whole
 
-    write_whole(Path(target), text.encode())
+    write_whole(Path(check_target(target)), text.encode())
+
+
+def check_target(target: str) -> str:
+    """A file that can be written, or ``-``; called before the work, so that none is lost.
+
+    Raises:
+        UsageError: it is empty, a folder, or in a folder that is absent or not writable.
+    """
+    path = Path(target)
+    folder = path if path.is_dir() else path.resolve().parent
+    wrong = {
+        "a file name is needed": not target,
+        "this is a folder": bool(target) and path.is_dir(),
+        "its folder does not exist": not folder.is_dir(),
+        "it cannot be written": folder.is_dir() and not os.access(path if path.exists() else folder, os.W_OK),
+    }
+    reason = next((what for what, holds in wrong.items() if holds), None)
+    if reason and target != "-":
+        raise UsageError(reason, where=repr(target), next_step="name a file that can be written, or -")
+    return target
+
+
+def positive(text: str) -> int:
+    """A whole number of at least one, for options."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return number
 
 
 def _parser() -> Parser:

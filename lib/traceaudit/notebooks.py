@@ -16,7 +16,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from .chapter import FINDING_MIME, PROVENANCE_MIME
+from .chapter import EMITTED, FINDING_MIME, PROVENANCE_MIME
 from .claims import Finding
 from .errors import ChapterFailed, GuardFailed, UsageError, ValueProblem
 from .show import inline
@@ -212,6 +212,15 @@ def collect(notebook: NotebookNode, chapter: str) -> tuple[dict[str, Value], dic
                 got=", ".join(unknown),
                 next_step="record these values in the chapter",
             )
+    emitted = (provenance or {}).pop(EMITTED, None)
+    if emitted not in (None, len(values) + len(findings)):
+        raise ValueProblem(
+            "outputs were lost on their way out of the kernel",
+            where=chapter,
+            expected=f"{emitted} values and findings",
+            got=str(len(values) + len(findings)),
+            next_step="run the chapter again",
+        )
     return values, findings, provenance or {}
 
 

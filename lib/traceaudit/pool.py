@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .errors import ChapterFailed, TraceAuditError
+from .errors import ChapterFailed, TraceAuditError, UsageError
 from .execute import Executed, Execution, Worker, make_font_cache
 from .instances import Instance
 
@@ -51,6 +51,8 @@ def run_all(
     Raises:
         ChapterFailed: several failed, each with its own message; the error of the only one is raised as it is.
     """
+    if workers < 1:
+        raise UsageError("at least one worker is needed", got=str(workers), next_step="give --workers 1 or more")
     if chosen:
         make_font_cache(root / ".traceaudit" / "matplotlib")
     env = {"TRACEAUDIT_ROOT": str(root), "MPLCONFIGDIR": str(root / ".traceaudit" / "matplotlib"), **env}

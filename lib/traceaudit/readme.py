@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from . import records
+from . import records, stored
 from .errors import GuardFailed
 
 __all__ = ["BLOCKS", "render", "update"]
@@ -21,7 +21,7 @@ WIDTH = 40
 
 def headline(root: Path) -> str:
     """The joint score of the rule that reads nothing beside the best published judge, as bars of text."""
-    values = records.load(records.path_of("overview", "all", root)).values
+    values = stored.stored("overview", "all", root).values
     rows = []
     for name, prefix in (("GAIA", "gaia"), ("SWE Bench", "swe_bench")):
         for says, key in (
@@ -37,7 +37,7 @@ def headline(root: Path) -> str:
 
 def verdicts(root: Path) -> str:
     """Each claim's verdict and size, as a table."""
-    found = records.load(records.path_of("overview", "all", root)).findings
+    found = stored.stored("overview", "all", root).findings
     lines = ["| claim | verdict | what was measured |", "|---|---|---|"]
     lines += [f"| {id} | {finding.verdict} | {finding.magnitude} |" for id, finding in found.items()]
     return "\n".join(lines) + "\n"

@@ -136,7 +136,15 @@ def dump(data: Mapping[str, Any], *, where: str) -> bytes:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees the former bytes or the new ones and nothing between."""
+    """Write a file so that a reader sees the former bytes or the new ones and nothing between.
+
+    A link is followed, and what is no ordinary file (a device, a pipe) is written to and never replaced.
+    """
+    path = path.resolve() if path.is_symlink() else path
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            file.write(content)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import cli, pages
+from . import cli, committed, pages
 from .errors import GuardFailed, NothingToCheck, RecordMismatch, UsageError
 from .execute import Executed
 from .guards import raise_if
@@ -33,11 +33,11 @@ def add_commands(commands: Any) -> None:
     making = commands.add_parser("build", help="execute the chapters that changed")
     making.add_argument("--record", action="store_true", help="write the stored records as well")
     making.add_argument("--only", nargs="+", metavar="NAME", default=None, help="chapters, or CHAPTER.SPLIT")
-    making.add_argument("--workers", type=int, default=2, help="worker processes at a time (2)")
+    making.add_argument("--workers", type=cli.positive, default=2, help="worker processes at a time (2)")
     making.set_defaults(run=_build)
     checking = commands.add_parser("check", help="run every chapter again and compare with the stored records")
     checking.add_argument("--only", nargs="+", metavar="NAME", default=None, help="chapters, or CHAPTER.SPLIT")
-    checking.add_argument("--workers", type=int, default=2, help="worker processes at a time (2)")
+    checking.add_argument("--workers", type=cli.positive, default=2, help="worker processes at a time (2)")
     checking.set_defaults(run=_check)
     for parser in (making, checking):
         parser.add_argument("--engine", default="auto", help="auto, upstream or independent")
@@ -98,8 +98,10 @@ def _parameters(engine: str) -> dict[str, str]:
 def _state(source: str | None, judges: str | None) -> str:
     """A digest of all that the sources hold, verified and said."""
     from .trail import judges_source
-    from .trail.study import source_state
+    from .trail.source_state import source_state
 
+    for name in committed.digests():
+        committed.committed_bytes(name)
     benchmark, replies = source_state(source), judges_source.state(judges)
     cli.say(benchmark.line)
     cli.say(replies.line)
@@ -152,7 +154,15 @@ def _check(arguments: argparse.Namespace) -> int:
     if recalled:
         cli.say(f"{recalled} values could only be recalled here, which proves nothing about them")
     report.raise_if_unequal()
-    cli.say(f"{len(report.checked)} pages hold what their records say")
+    measured = [checked for checked in report.checked if not checked.recalled_throughout]
+    if not measured:
+        raise NothingToCheck(
+            "no page could be measured, so nothing was checked",
+            where=", ".join(str(checked.instance) for checked in report.checked[:3]),
+            next_step="give --source, set TRACEAUDIT_SOURCE, or run traceaudit fetch",
+        )
+    left = len(report.checked) - len(measured)
+    cli.say(f"{len(measured)} pages hold what their records say" + (f"; {left} were only recalled" if left else ""))
     return 0
 
 

@@ -90,6 +90,7 @@ def table(
     *,
     caption: str,
     numeric: int | Collection[int] = 1,
+    fold: str = "",
 ) -> None:
     """Show a table.
 
@@ -98,8 +99,12 @@ def table(
         rows: Cells; every row as long as ``columns``.
         caption: One sentence, shown above.
         numeric: Columns that are set to the right: these positions, or all from this one on.
+        fold: What to open to see the table, for one that most readers pass over.
     """
-    markdown(_table(columns, rows, caption=caption, numeric=numeric))
+    body = _table(columns, rows, caption=caption, numeric=numeric)
+    if fold:
+        body = f"<details>\n<summary>{html.escape(fold)}</summary>\n\n{body}\n</details>"
+    markdown(body)
 
 
 def _table(
@@ -142,18 +147,23 @@ def findings(found: Mapping[str, Finding], claims: Mapping[str, Claim], *, capti
 
 
 def banner(chapter: Chapter) -> None:
-    """Say how this page got its values: measured here, recalled from the record, or invented for the demo."""
-    study = chapter.study
+    """Say how this page got its values; call it after they are measured."""
+    study, mode = chapter.study, chapter.mode
+    told = chapter.provenance()
     if study.split == "demo":
         kind, said = "demo", "**Demo.** An invented corpus with planted defects. Nothing on this page is about TRAIL."
-    elif not study.has:
-        kind, said = "recalled", "**Recalled.** No benchmark data was at hand, so this page shows the stored record."
-    elif study.lacks:
-        reasons = "; ".join(escape(reason) for reason in study.lacks.values())
-        kind = "measured"
-        said = f"**Measured here**, from {escape(study.source)}. What could not be measured is recalled: {reasons}."
+    elif mode == "recalled":
+        kind = "recalled"
+        said = (
+            "**Recalled.** The benchmark's data was not at hand, so this page shows the stored record that the engine "
+            f"{escape(str(told.get('engine')))} made."
+        )
     else:
-        kind, said = "measured", f"**Measured here**, from {escape(study.source)}."
+        kind = "measured"
+        said = f"**Measured here** by the engine {escape(str(told.get('engine')))}, from a {escape(study.source)}."
+        if chapter.recalled:
+            reasons = "; ".join(escape(reason) for reason in study.lacks.values())
+            said += f" Part of it is recalled from the stored record: {reasons}."
     markdown(f'<p class="banner {kind}">{_bold(said)}</p>')
 
 

@@ -68,6 +68,8 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
             kernel_manager_class=_manager_class(request["runtime"], request["python"]),
             timeout_func=seconds_left,
             record_timing=False,
+            iopub_timeout=120,  # outputs that arrive late are waited for, and never dropped
+            raise_on_iopub_timeout=True,
         )
     except PapermillExecutionError as error:
         return {"outcome": "raised", "cell": current[0], "error": f"{error.ename}: {error.evalue}"}

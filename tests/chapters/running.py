@@ -66,7 +66,14 @@ def run(id: str, source: str = "") -> Ran:
     environment = {**os.environ, "TRACEAUDIT_SOURCE": "", "TRACEAUDIT_JUDGES": ""}
     with tempfile.TemporaryDirectory() as folder:
         resources = {"metadata": {"path": folder}}
-        client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources)
+        client = NotebookClient(
+            notebook,
+            timeout=120,
+            iopub_timeout=60,
+            raise_on_iopub_timeout=True,
+            kernel_name="python3",
+            resources=resources,
+        )
         client.execute(env=environment)
     check_ran(notebook, id)
     return Ran(instance, notebook, *collect(notebook, id))

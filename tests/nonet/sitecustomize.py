@@ -9,23 +9,44 @@ import socket
 
 
 class BlockedByTestsError(OSError):
-    """A connection beyond this machine was refused by the suite."""
+    """Traffic beyond this machine was refused by the suite."""
 
 
-def _guarded(original):
-    def connect(self, address):
+def _refuse_unless_local(host):
+    if host in (None, "", "localhost"):
+        return
+    try:
+        if ipaddress.ip_address(str(host).partition("%")[0]).is_loopback:
+            return
+    except ValueError:
+        pass
+    raise BlockedByTestsError(f"the suite allows no traffic to {host}")
+
+
+def _guarded(name, where):
+    original = getattr(socket.socket, name)
+
+    def call(self, *arguments):
         if self.family in (socket.AF_INET, socket.AF_INET6):
-            host = address[0]
-            try:
-                local = ipaddress.ip_address(host.partition("%")[0]).is_loopback
-            except ValueError:
-                local = host == "localhost"
-            if not local:
-                raise BlockedByTestsError(f"the suite allows no connection to {host}")
-        return original(self, address)
+            address = where(arguments)
+            if address is not None:
+                _refuse_unless_local(address[0])
+        return original(self, *arguments)
 
-    return connect
+    setattr(socket.socket, name, call)
 
 
-socket.socket.connect = _guarded(socket.socket.connect)
-socket.socket.connect_ex = _guarded(socket.socket.connect_ex)
+def _resolving(original):
+    def call(host, *arguments, **more):
+        _refuse_unless_local(host.decode() if isinstance(host, bytes) else host)
+        return original(host, *arguments, **more)
+
+    return call
+
+
+_guarded("connect", lambda arguments: arguments[0])
+_guarded("connect_ex", lambda arguments: arguments[0])
+_guarded("sendto", lambda arguments: arguments[-1])
+_guarded("sendmsg", lambda arguments: arguments[3] if len(arguments) > 3 else None)
+for _name in ("getaddrinfo", "gethostbyname"):
+    setattr(socket, _name, _resolving(getattr(socket, _name)))

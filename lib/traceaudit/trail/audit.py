@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..claims import Finding, Verdict, combine
@@ -118,7 +118,7 @@ def audit(study: Study, measures: Iterable[Measure] = MEASURES) -> Audit:
                 own.add(item)
                 values.add(item.prefixed(slug(split)))
             else:
-                found[item.id] = item.prefixed(slug(split))
+                found[item.id] = _asked(item, study.only(split)).prefixed(slug(split))
         tables[split] = split_table(own)
     if len(per_split) == 1:
         return Audit(values, _ordered(next(iter(per_split.values())), study, chosen), tables)
@@ -127,17 +127,29 @@ def audit(study: Study, measures: Iterable[Measure] = MEASURES) -> Audit:
         if isinstance(item, Value):
             values.add(item)
         else:
-            united[item.id] = item
+            united[item.id] = _asked(item, study)
     if "gold" in study.has and headline.headline in chosen:
         for extra in (headline.abstract_figure, headline.paper_totals):
             for item in extra(study):
                 values.add(item)
     findings = {}
     for id in CLAIM_MEASURES:
-        parts = {split: found[id] for split, found in per_split.items() if id in found}
-        if len(parts) == len(per_split):
-            findings[id] = _united(id, parts, united.get(id))
+        if CLAIM_MEASURES[id] not in chosen or not any(id in found for found in per_split.values()):
+            continue
+        parts = {
+            split: found.get(id) or _not_measured(id, CLAIM_MEASURES[id], study.only(split))
+            for split, found in per_split.items()
+        }
+        findings[id] = _united(id, parts, united.get(id))
     return Audit(values, _ordered(findings, study, chosen), tables)
+
+
+def _asked(finding: Finding, study: Study) -> Finding:
+    """The finding, or NOT MEASURED where the readable gold holds no error to ask the claim of."""
+    if finding.id in WITHOUT_ERRORS or any(corpus.gold.error_count for corpus in study.corpora.values()):
+        return finding
+    reason = "the gold that can be read holds no error"
+    return replace(finding, verdict=Verdict.NOT_MEASURED, magnitude=reason)
 
 
 def _united(id: str, parts: Mapping[str, Finding], whole: Finding | None) -> Finding:
@@ -146,24 +158,30 @@ def _united(id: str, parts: Mapping[str, Finding], whole: Finding | None) -> Fin
     return Finding(id, combined.verdict, combined.magnitude, names, combined.per_split)
 
 
+WITHOUT_ERRORS = {"P3", "W9"}
+"""Claims that can be asked of a gold without a single error."""
+
+
 def _run(study: Study, measures: Iterable[Measure]) -> Iterator[Value | Finding]:
     for each in measures:
         if each.needs <= study.has:
             yield from each(study)
 
 
+def _not_measured(id: str, measure: Measure, study: Study) -> Finding:
+    lacking = sorted(measure.needs - study.has)
+    return Finding(
+        id, Verdict.NOT_MEASURED, "; ".join(study.lacks.get(need, f"{need} is not here") for need in lacking)
+    )
+
+
 def _ordered(findings: Mapping[str, Finding], study: Study, measures: tuple[Measure, ...]) -> dict[str, Finding]:
     """Findings in the order of the claims, with NOT MEASURED where there is none."""
-    out = {}
-    for id, each in CLAIM_MEASURES.items():
-        if each not in measures:
-            continue
-        if id in findings:
-            out[id] = findings[id]
-        else:
-            reason = "; ".join(study.lacks.get(need, f"{need} is not here") for need in sorted(each.needs - study.has))
-            out[id] = Finding(id, Verdict.NOT_MEASURED, reason)
-    return out
+    return {
+        id: findings.get(id) or _not_measured(id, each, study)
+        for id, each in CLAIM_MEASURES.items()
+        if each in measures
+    }
 
 
 def split_table(values: Values) -> dict[str, Any]:

@@ -67,6 +67,8 @@ def _audit(arguments: argparse.Namespace) -> int:
     from .audit import audit
     from .study import open_study
 
+    if arguments.json is not None:
+        cli.check_target(arguments.json)
     with open_study(
         arguments.split,
         arguments.source,
@@ -78,17 +80,21 @@ def _audit(arguments: argparse.Namespace) -> int:
         cli.say(f"source: {study.source}")
         for reason in study.lacks.values():
             cli.say(f"  lacking: {reason}")
-        if "gold" not in study.has:
+        if study.split != "demo":
+            there = sum(len(corpus.traces) for corpus in study.corpora.values())
+            traces = there + sum(len(corpus.traces_missing) for corpus in study.corpora.values())
+            cli.say(f"spans: from {study.spans_from}; {there} of {traces} trace files at hand")
+        if not any("gold" in study.only(split).has for split in study.corpora):
             raise NothingToCheck(
                 "no claim can be measured",
                 where=f"split {study.split}",
-                got=study.lacks["gold"],
+                got=study.lacks.get("gold", ""),
                 next_step="give --source, set TRACEAUDIT_SOURCE, or run traceaudit fetch; --split demo needs nothing",
             )
         done = audit(study)
         provenance = study.provenance()
     claims = load_claims(subjects=["trail"])
-    if arguments.json:
+    if arguments.json is not None:
         cli.write_json(
             {
                 "schema": 1,

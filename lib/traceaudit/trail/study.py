@@ -5,7 +5,6 @@ It knows what the source holds, so that a chapter can measure what is measurable
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,16 +28,15 @@ __all__ = [
     "REAL_SPLITS",
     "SPLITS",
     "Corpus",
-    "SourceState",
     "Study",
     "open_study",
     "slug",
-    "source_state",
 ]
 
 REAL_SPLITS = ("gaia", "swe-bench")
 SPLITS = (*REAL_SPLITS, "demo", "all")
 ENGINES = ("auto", "upstream", "independent")
+SHOWN = 5  # missing files that a message names
 NAMES = {"gaia": "GAIA", "swe-bench": "SWE Bench", "demo": "Demo"}
 
 
@@ -93,6 +91,7 @@ class Study:
         recordable: Empty, or why nothing measured here may become a record.
         source: One phrase saying where the bytes come from, without a path.
         judges_given: Where the judges' runs come from.
+        lacks_by_split: The same as ``lacks`` for each split alone.
     """
 
     split: str
@@ -105,6 +104,7 @@ class Study:
     recordable: str = ""
     source: str = ""
     judges_given: judges_source.Given = judges_source.NOT_ASKED
+    lacks_by_split: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -135,9 +135,24 @@ class Study:
         loaded = (self.once(("judges", split), lambda split=split: given.load(split)) for split in self.corpora)
         return tuple(run for runs in loaded for run in runs)
 
+    @property
+    def spans_from(self) -> str:
+        """Where span ids come from, since they are not read from the traces themselves."""
+        if self.split == "demo":
+            return "the demo"
+        return "another index than the committed one" if "index" in self.recordable else "the committed index"
+
     def only(self, split: str) -> Study:
         """The same study of one of its splits."""
-        return replace(self, split=split, corpora={split: self.corpora[split]}, memo=self.memo)
+        lacks = self.lacks_by_split.get(split, self.lacks)
+        return replace(
+            self,
+            split=split,
+            corpora={split: self.corpora[split]},
+            lacks=lacks,
+            has=_has(lacks, self.judges_given) if self.lacks_by_split else self.has,
+            memo=self.memo,
+        )
 
     def once(self, key: Any, compute: Callable[[], Any]) -> Any:
         """Compute something shared by several measures once per study."""
@@ -160,6 +175,7 @@ class Study:
             "traces_present": {split: len(corpus.traces) for split, corpus in self.corpora.items()},
             "traces_digest": self.traces_digest,
             **self.judges_given.provenance,
+            "spans_from": self.spans_from,
             "lacks": dict(self.lacks),
             "versions": {
                 name: importlib.metadata.version(name) for name in ("traceaudit", "numpy", "scipy", "scikit-learn")
@@ -213,7 +229,12 @@ def open_study(
     if engine not in ENGINES:
         raise UsageError("unknown engine", where=str(engine), expected=", ".join(ENGINES))
     pinned = pin.load()
-    found = sources.find_source(source, pinned.pin)
+    try:
+        found = sources.find_source(source, pinned.pin)
+    except NothingToCheck:
+        if source or split != "demo" or engine == "upstream":
+            raise
+        found = None  # the demo needs no source, so one that the environment names wrongly does not stop it
     spans = index.load_index(index_path)
     scorer = None
     if found is not None:
@@ -226,14 +247,14 @@ def open_study(
             corpora = {"demo": _demo(chosen.taxonomy, defects)}
             given = _demo_judges(corpora["demo"], chosen.taxonomy)
         else:
+            _hold_index(spans, splits, pinned)
             corpora = {name: _real(name, found, pinned, spans, unpinned) for name in splits}
             given = judges_source.NOT_ASKED if judges is None else judges_source.given(judges, splits)
     except BaseException:
         chosen.close()
         raise
-    lacks = _lacks(corpora, scorer, found)
-    if given.lack or (given.label and "gold" in lacks):
-        lacks["judges"] = given.lack or "without the gold there is nothing to score the judges' replies against"
+    by_split = {name: _lacks({name: corpus}, scorer, found, given) for name, corpus in corpora.items()}
+    lacks = _lacks(corpora, scorer, found, given)
     reasons = [
         "" if spans.committed else "another span index than the committed one was used",
         "the source was read without verification" if unpinned else "",
@@ -245,12 +266,26 @@ def open_study(
         engine=chosen,
         scorer=scorer,
         index_digest=spans.digest,
-        has=frozenset({"gold", "traces", "scorer", *(["judges"] if given.label else [])} - set(lacks)),
+        has=_has(lacks, given),
         lacks=lacks,
+        lacks_by_split=by_split,
         recordable="; ".join(reason for reason in reasons if reason),
         source="built from a seed" if split == "demo" else found.label if found else "no source",
         judges_given=given,
     )
+
+
+def _hold_index(spans: index.Index, splits: Iterable[str], pinned: pin.TrailPin) -> None:
+    for split in splits:
+        ids = pinned.trace_ids(split)
+        absent = [trace for trace in ids if not spans.spans.get(split, {}).get(trace)]
+        if absent:
+            raise UsageError(
+                "the span index lists no span of some traces",
+                where=f"split {split}",
+                got=f"{len(absent)} of {len(ids)} traces, {absent[0]} first",
+                next_step="give an index of all traces, or none to use the committed one",
+            )
 
 
 def _engine(name: str, scorer: bytes | None, pinned: pin.TrailPin) -> Engine:
@@ -314,55 +349,26 @@ def _trace_id(path: str) -> str:
     return PurePosixPath(path).stem
 
 
-def _lacks(corpora: Mapping[str, Corpus], scorer: bytes | None, found: object) -> dict[str, str]:
+def _lacks(
+    corpora: Mapping[str, Corpus], scorer: bytes | None, found: object, given: judges_source.Given
+) -> dict[str, str]:
     lacks = {}
     gold_missing = [path for corpus in corpora.values() for path in corpus.gold_missing]
     gold_all = sum(len(corpus.gold) + len(corpus.gold_missing) for corpus in corpora.values())
     if gold_missing and found is None:
         lacks["gold"] = "no source was given and the cache is empty"
     elif gold_missing:
-        lacks["gold"] = f"{len(gold_missing)} of {gold_all} gold files are not in this source, {gold_missing[0]} first"
+        named = ", ".join(PurePosixPath(path).name for path in gold_missing[:SHOWN])
+        more = f" and {len(gold_missing) - SHOWN} more" if len(gold_missing) > SHOWN else ""
+        lacks["gold"] = f"{len(gold_missing)} of {gold_all} gold files are not in this source: {named}{more}"
     if not any(corpus.traces for corpus in corpora.values()):
         lacks["traces"] = "no trace file is in this source"
     if scorer is None:
         lacks["scorer"] = "the pinned scorer is not in this source"
+    if given.lack or (given.label and "gold" in lacks):
+        lacks["judges"] = given.lack or "without the gold there is nothing to score the judges' replies against"
     return lacks
 
 
-@dataclass(frozen=True)
-class SourceState:
-    """What a source holds, verified: a digest that changes when that does, and one line for a person."""
-
-    digest: str
-    line: str
-
-
-def source_state(source: str | None = None) -> SourceState:
-    """Verify every pinned file that the source holds and say what is there and how to get the rest.
-
-    Raises:
-        NothingToCheck: a source was named and is not there.
-        PinMismatch: bytes differ from their pin.
-    """
-    pinned = pin.load()
-    found = sources.find_source(source, pinned.pin)
-    if found is None:
-        return SourceState(
-            "none",
-            "TRAIL: no source; real splits show their records. For the data: make report FETCH=1, or SOURCE=DIR",
-        )
-    groups = {
-        "scorer": [pinned.scorer_path],
-        "gold files": [path for split in REAL_SPLITS for path in pinned.gold_paths(split)],
-        "traces": [path for split in REAL_SPLITS for path in pinned.trace_paths(split)],
-    }
-    held: list[str] = []
-    parts = []
-    for name, paths in groups.items():
-        there = sources.read_verified(found, pinned.pin, paths).files
-        held += sorted(there)
-        parts.append(f"{name} {len(there)} of {len(paths)}")
-    complete = len(held) == sum(map(len, groups.values()))
-    rest = "" if complete else "; for the rest: make report FETCH=1"
-    digest = hashlib.sha256("\n".join(held).encode()).hexdigest()
-    return SourceState(digest, f"TRAIL, {found.label}, all verified: {', '.join(parts)}{rest}")
+def _has(lacks: Mapping[str, str], given: judges_source.Given) -> frozenset[str]:
+    return frozenset({"gold", "traces", "scorer", *(["judges"] if given.label else [])} - set(lacks))

@@ -108,8 +108,8 @@ def labels(study: Study) -> Iterator[Value | Finding]:
     yield Finding(
         "P4",
         verdict,
-        f"of {len(spellings)} gold spellings {len(drifted)} differ from every label ({errors_drifted} of {total} errors); "
-        f"{len(lost)} of these ({errors_lost} errors) stay unmatched after normalising",
+        f"of {len(spellings)} gold spellings {len(drifted)} differ from every label ({errors_drifted} of {total} "
+        f"errors); {len(lost)} of these ({errors_lost} errors) stay unmatched after normalising",
         ("spellings_drifted", "spellings", "errors_drifted", "errors_labelled", "spellings_lost", "errors_lost"),
     )
 

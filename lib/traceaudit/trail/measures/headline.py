@@ -39,8 +39,10 @@ def headline(study: Study) -> Iterator[Value | Finding]:
         predictor, result = PREDICTORS[name], scored(study, corpus, name)
         more = {"n": len(result.report.scored), "dropped": dropped_reasons(result.report, corpus)}
         slug = predictor.slug
-        yield score(f"joint_{slug}", result.report.joint, of="gold pairs, mean over scored traces", **more)
-        yield score(f"location_{slug}", result.report.location, of="gold locations, mean over scored traces", **more)
+        used = bool(result.report.scored)
+        joint, location = (result.report.joint, result.report.location) if used else (None, None)
+        yield score(f"joint_{slug}", joint, of="gold pairs, mean over scored traces", **more)
+        yield score(f"location_{slug}", location, of="gold locations, mean over scored traces", **more)
         yield score(f"joint_precision_{slug}", result.joint_precision, of="predicted pairs, mean, 0/0 = 0", **more)
         yield score(
             f"location_precision_{slug}", result.location_precision, of="predicted locations, mean, 0/0 = 0", **more

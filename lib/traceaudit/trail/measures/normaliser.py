@@ -107,8 +107,8 @@ def order(study: Study) -> Iterator[Value | Finding]:
     yield Finding(
         "P5",
         Verdict.HELD if not in_doubt and not moved else Verdict.VIOLATED if figures_moved else Verdict.LATENT,
-        f"the label of {len(in_doubt):,} among {len(pieces):,} texts hangs on the list order; seed {SHUFFLE_SEED} moves "
-        f"{moved:,} of them and {figures_moved} of {figures} headline figures",
+        f"the label of {len(in_doubt):,} among {len(pieces):,} texts hangs on the list order; seed {SHUFFLE_SEED} "
+        f"moves {moved:,} of them and {figures_moved} of {figures} headline figures",
         ("substrings_ambiguous", "substrings", "substrings_moved", "order_figures_moved", "order_figures"),
     )
 
@@ -150,7 +150,12 @@ def _abbreviated(study: Study, corpus: Corpus, short: Mapping[str, str]) -> dict
         for error in file.errors:
             category = error.get("category")
             label = label_of.get(category, category) if isinstance(category, str) else category
-            errors.append({"location": error.get("location"), "category": short.get(label, label) if isinstance(label, str) else label})
+            errors.append(
+                {
+                    "location": error.get("location"),
+                    "category": short.get(label, label) if isinstance(label, str) else label,
+                }
+            )
         out[trace] = json.dumps({"errors": errors}).encode()
     return out
 

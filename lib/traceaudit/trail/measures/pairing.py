@@ -57,7 +57,9 @@ def pairing(study: Study) -> Iterator[Value | Finding]:
     for corpus in study.corpora.values():
         for file in corpus.gold.values():
             places = [place(error) for error in file.errors]
-            named = [(where, error["category"]) for where, error in zip(places, file.errors, strict=True) if _named(error)]
+            named = [
+                (where, error["category"]) for where, error in zip(places, file.errors, strict=True) if _named(error)
+            ]
             zipped = list(zip(places, (category for _, category in named), strict=False))
             total += len(places)
             empty += len(places) - len(named)
