@@ -151,4 +151,22 @@ def emit(mime: str, data: Mapping[str, Any], plain: str) -> None:
     """One display output under a private MIME type, beside plain text for a reader of the notebook."""
     from IPython.display import display
 
+    _keep_every_output()
     display({mime: dict(data), "text/plain": plain}, raw=True)
+
+
+def _keep_every_output() -> None:
+    """Let the kernel queue outputs without limit; by default it drops them, silently, once a thousand are waiting."""
+    from IPython import get_ipython
+
+    thread = getattr(getattr(get_ipython(), "kernel", None), "iopub_thread", None)
+    if thread is None or thread in _UNLIMITED:
+        return
+    import zmq
+
+    _UNLIMITED.append(thread)
+    thread.schedule(lambda: thread.socket.setsockopt(zmq.SNDHWM, 0))
+
+
+_UNLIMITED: list[Any] = []
+"""The output threads (one a kernel) that were told so."""
