@@ -88,7 +88,7 @@ def test_malformed_claims_are_refused(text, words, folder):
 
 def test_every_committed_file_is_pinned_by_something():
     pinned = pin.load()
-    by_pin = {"trail-files.tsv", pinned.index_path.name, pinned.taxonomy_path.name}
+    by_pin = {"trail-files.tsv", "trail-judges-files.tsv", pinned.index_path.name, pinned.taxonomy_path.name}
     there = {path.name for path in data_pins().iterdir() if path.is_file()}
     assert there == {LIST, *by_pin, *digests()}
     for name in digests():

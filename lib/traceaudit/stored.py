@@ -15,11 +15,11 @@ from .records import Record, load, path_of
 
 __all__ = ["DIGESTS", "digests", "dump_digests", "stored"]
 
-DIGESTS = "data-pins/records.toml"
+DIGESTS = "data-pins/records/digests.toml"
 
 
 def digests(root: Path) -> dict[str, str]:
-    """Record file -> SHA-256, from ``data-pins/records.toml``; empty where there is no such list.
+    """Record file -> SHA-256, from ``data-pins/records/digests.toml``; empty where there is no such list.
 
     Raises:
         PinMismatch: the list is not a table of texts.
@@ -37,7 +37,7 @@ def digests(root: Path) -> dict[str, str]:
 
 
 def dump_digests(listed: Mapping[str, str]) -> bytes:
-    """The bytes of ``records.toml``."""
+    """The bytes of ``digests.toml``."""
     head = "# SHA-256 of every stored record, written with them by `traceaudit build --record`.\n\n[sha256]\n"
     return (head + "".join(f'"{name}" = "{digest}"\n' for name, digest in sorted(listed.items()))).encode()
 

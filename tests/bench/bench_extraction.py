@@ -60,9 +60,10 @@ def test_time_against_length(root: Path, scorer_bytes: bytes):
 
 
 def write(path: Path, theirs: list[float], ours: list[float]) -> None:
-    machine = f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}, Python {platform.python_version()}"
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}, Python "
+    machine += platform.python_version()
     lines = [
-        "# Seconds to look for the JSON of a malformed reply, by its length; written by `make bench` and valid for that",
+        "# Seconds to look for the JSON of a malformed reply, by its length; written by `make bench`, valid for that",
         "# machine and day alone. The claim it serves is about the exponent.",
         "",
         f'machine = "{machine}"',

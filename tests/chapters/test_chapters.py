@@ -95,7 +95,7 @@ def test_prose_names_recorded_values_only_and_types_none(id):
 
 
 def test_each_record_has_a_chapter_and_each_chapter_a_record():
-    stored = {path.name for path in (ROOT / "data-pins" / "records").iterdir()}
+    stored = {path.name for path in (ROOT / "data-pins" / "records").glob("*.json")}
     assert stored == {f"{each.id}.json" for each in INSTANCES}
 
 

@@ -57,7 +57,7 @@ def disclosure(study: Study) -> Iterator[Value]:
 
 def _own(name: str) -> bool:
     """Files that hold this very page's figures or their digest."""
-    return name.startswith("records/method.") or name == "records.toml"
+    return name.startswith("records/method.") or name == "records/digests.toml"
 
 
 def _known_spellings(study: Study) -> set[str]:
