@@ -254,6 +254,8 @@ class Execution:
         if not self._report.is_file():
             self.worker.kill()
             late = seconds > self.timeout + GRACE
+            if "No space left on device" in self.worker.last_words:
+                raise WorkerFailed("the disk is full", where=self.label, next_step="make room, then build again")
             raise WorkerFailed(
                 f"the worker did not end within {self.timeout:g} s" if late else "the worker ended without a report",
                 where=self.label,

@@ -152,7 +152,9 @@ def write_whole(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(aside).chmod(0o644)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(aside).chmod(0o666 & ~mask)  # as any other program would leave it; mkstemp is stricter
         Path(aside).replace(path)
     except BaseException:
         Path(aside).unlink(missing_ok=True)

@@ -64,8 +64,8 @@ def _p1(study: Study) -> Iterator[Value | Finding]:
     yield Finding(
         "P1",
         Verdict.VIOLATED if beats else Verdict.HELD,
-        f"without sight of the gold: joint {blind.joint:.3f}, location {blind.location:.3f}; the best published judge: "
-        f"joint {best_joint.joint:.3f}, location {best_location.location:.3f}",
+        f"a rule blind to the gold reaches joint {blind.joint:.3f} and location {blind.location:.3f}, the best "
+        f"published judge {best_joint.joint:.3f} and {best_location.location:.3f}",
         (f"joint_{BLIND}", "published_best_joint", f"location_{BLIND}", "published_best_location"),
     )
 
