@@ -70,34 +70,43 @@ def scorer_bytes(scorer_source: str) -> bytes:
     return sources.read_verified(source, pinned.pin, [pinned.scorer_path]).files[pinned.scorer_path]
 
 
-COUNTED = pytest.StashKey[dict]()
-
-
-def pytest_configure(config):
-    config.stash[COUNTED] = {"ran": 0, "skipped": {}}
+def pytest_collection_modifyitems(items):
+    """Two processes share the suite: a file stays in one of them, and so do all tests that look at executed chapters."""
+    for item in items:
+        part = item.path.relative_to(TESTS).parts
+        group = "pages" if part[0] in ("chapters", "site") else "/".join(part)
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     outcome = yield
     report = outcome.get_result()
-    counted = item.config.stash[COUNTED]
-    real = item.get_closest_marker("real") is not None
-    if report.skipped and not hasattr(report, "wasxfail"):
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        reason = reason.removeprefix("Skipped: ")
+    if report.skipped and not hasattr(report, "wasxfail") and REAL.is_dir():
         needs_more = item.get_closest_marker("upstream") is not None
-        if real and not needs_more and REAL.is_dir():  # where the data is, a skipped test on real data is a failure
-            report.outcome = "failed"
-            report.longrepr = f"marked real and skipped although ../shared/data is there: {reason}"
-        else:
-            counted["skipped"][reason] = counted["skipped"].get(reason, 0) + 1
-    elif real and report.when == "call":
-        counted["ran"] += 1
+        if item.get_closest_marker("real") is not None and not needs_more:
+            report.outcome = "failed"  # where the data is, a skipped test on real data is a failure
+            report.longrepr = f"marked real and skipped although ../shared/data is there: {_reason(report)}"
 
 
-def pytest_terminal_summary(terminalreporter, config):
-    counted = config.stash[COUNTED]
-    terminalreporter.write_line(f"on real data: {counted['ran']} tests ran")
-    for reason, n in sorted(counted["skipped"].items()):
+RAN_ON_REAL_DATA: list[str] = []
+SKIPPED: dict[str, int] = {}
+
+
+def _reason(report) -> str:
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple | list) else str(report.longrepr)
+    return reason.removeprefix("Skipped: ")
+
+
+def pytest_runtest_logreport(report):
+    """Count in the process that prints the summary, whichever process ran the test."""
+    if report.skipped and not hasattr(report, "wasxfail"):
+        SKIPPED[_reason(report)] = SKIPPED.get(_reason(report), 0) + 1
+    elif report.when == "call" and "real" in report.keywords:
+        RAN_ON_REAL_DATA.append(report.nodeid)
+
+
+def pytest_terminal_summary(terminalreporter):
+    terminalreporter.write_line(f"on real data: {len(RAN_ON_REAL_DATA)} tests ran")
+    for reason, n in sorted(SKIPPED.items()):
         terminalreporter.write_line(f"skipped {n}: {reason}")
