@@ -71,7 +71,7 @@ def scorer_bytes(scorer_source: str) -> bytes:
 
 
 def pytest_collection_modifyitems(items):
-    """Two processes share the suite: a file stays in one of them, and so do all tests that look at executed chapters."""
+    """Two processes share the suite; a file stays in one, and so do all tests that look at executed chapters."""
     for item in items:
         part = item.path.relative_to(TESTS).parts
         group = "pages" if part[0] in ("chapters", "site") else "/".join(part)

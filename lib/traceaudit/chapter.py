@@ -89,7 +89,15 @@ class Chapter:
                 self._take(measure(self.study))
             else:
                 mode = "recalled"
-                self._take(self._recall(measure))
+                recalled = list(self._recall(measure))
+                if not recalled:
+                    raise NothingToCheck(
+                        "this cannot be measured here and its record does not hold it",
+                        where=f"{self.name}, {self.study.split}, measure {measure.name}",
+                        got="; ".join(self.study.lacks.values()),
+                        next_step="give a source that holds the data, or record the chapter anew",
+                    )
+                self._take(recalled)
             if measure.needs:
                 self._modes[measure.name] = mode
 

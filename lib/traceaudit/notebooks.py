@@ -204,14 +204,6 @@ def collect(notebook: NotebookNode, chapter: str) -> tuple[dict[str, Value], dic
                 if provenance is not None:
                     raise ValueProblem("the provenance is recorded twice", where=where)
                 provenance = dict(_plain(data[PROVENANCE_MIME]))
-    for finding in findings.values():
-        if unknown := [name for name in finding.values if name not in values]:
-            raise ValueProblem(
-                f"finding {finding.id} rests on values the chapter does not record",
-                where=chapter,
-                got=", ".join(unknown),
-                next_step="record these values in the chapter",
-            )
     emitted = (provenance or {}).pop(EMITTED, None)
     if emitted not in (None, len(values) + len(findings)):
         raise ValueProblem(
@@ -221,6 +213,14 @@ def collect(notebook: NotebookNode, chapter: str) -> tuple[dict[str, Value], dic
             got=str(len(values) + len(findings)),
             next_step="run the chapter again",
         )
+    for finding in findings.values():
+        if unknown := [name for name in finding.values if name not in values]:
+            raise ValueProblem(
+                f"finding {finding.id} rests on values the chapter does not record",
+                where=chapter,
+                got=", ".join(unknown),
+                next_step="record these values in the chapter",
+            )
     return values, findings, provenance or {}
 
 

@@ -154,7 +154,8 @@ def write_whole(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         mask = os.umask(0)
         os.umask(mask)
-        Path(aside).chmod(0o666 & ~mask)  # as any other program would leave it; mkstemp is stricter
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask
+        Path(aside).chmod(mode)  # as any other program would leave it; mkstemp is stricter
         Path(aside).replace(path)
     except BaseException:
         Path(aside).unlink(missing_ok=True)

@@ -133,7 +133,7 @@ def _may_record(executed: Executed) -> str | None:
     if recalled:
         return f"{len(recalled)} values or findings were recalled, not measured"
     recordable = executed.provenance.get("recordable", "its provenance says nothing about it")
-    return None if recordable == "yes" else str(recordable)
+    return None if recordable == "yes" else str(recordable) or "its provenance gives no word on it"
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -191,7 +191,8 @@ def _report(arguments: argparse.Namespace) -> int:
     _build(argparse.Namespace(engine="auto", source=None, judges=None, only=None, workers=2, record=False))
     state = _site_state(root, "preview" if preview else "quarto")
     stamp, index = root / STAMP, root / "_site" / "index.html"
-    if index.is_file() and stamp.is_file() and stamp.read_text(encoding="ascii") == state:
+    whole = all((root / "_site" / pages.html_of(each.page)).is_file() for each in _instances(root))
+    if whole and stamp.is_file() and stamp.read_text(encoding="ascii") == state:
         cli.say(f"nothing changed since the site was rendered: {index}")
         return 0
     stamp.unlink(missing_ok=True)
@@ -214,10 +215,14 @@ def _report(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _instances(root: Path) -> list[Instance]:
+    return load_chapters(root / "chapters" / "chapters.toml")
+
+
 def _site_state(root: Path, renderer: str) -> str:
     """Digest of everything that a rendered site depends on: pages, configuration, style, renderer."""
     digest = hashlib.sha256(renderer.encode())
-    names = [instance.page for instance in load_chapters(root / "chapters" / "chapters.toml")]
+    names = [instance.page for instance in _instances(root)]
     for name in ("_quarto.yml", "chapters/style.css", *sorted(names)):
         digest.update(name.encode() + b"\0" + (root / name).read_bytes() + b"\0")
     return digest.hexdigest()
@@ -225,7 +230,7 @@ def _site_state(root: Path, renderer: str) -> str:
 
 def _check_site(arguments: argparse.Namespace) -> int:
     root = project_root()
-    instances: list[Instance] = load_chapters(root / "chapters" / "chapters.toml")
+    instances = _instances(root)
     folder = Path(arguments.folder) if arguments.folder else root / "_site"
     problems = pages.compare_quarto(root / "_quarto.yml", instances)
     names = [instance.page for instance in instances]

@@ -43,7 +43,9 @@ COLOURS = {
 
 # Characters that Markdown, a table row or HTML would take for markup, as entities: they are shown as themselves.
 _MARKUP = {character: f"&#{ord(character)};" for character in "&<>\"'\\`*_{}[]()#+-.!|~^$@:"}
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
 _WIDEST = 44  # characters; a column is never given more of a table's width than this many
 _LONG = 24  # characters; a longer value may break anywhere, a shorter one stays on one line
 
@@ -103,7 +105,7 @@ def table(
     """
     body = _table(columns, rows, caption=caption, numeric=numeric)
     if fold:
-        body = f"<details>\n<summary>{html.escape(fold)}</summary>\n\n{body}\n</details>"
+        body = f"<details>\n<summary>{_line(fold)}</summary>\n\n{body}\n</details>"
     markdown(body)
 
 
@@ -114,7 +116,7 @@ def _table(
     caption: str = "",
     numeric: int | Collection[int] = 1,
 ) -> str:
-    head = [f'<p class="caption">{html.escape(caption)}</p>', ""] if caption else []
+    head = [f'<p class="caption">{_line(caption)}</p>', ""] if caption else []
     right = range(numeric, len(columns)) if isinstance(numeric, int) else numeric
     cells = [[cell(content) for content in row] for row in rows]
     marks = []
@@ -124,6 +126,11 @@ def _table(
         marks.append(f"{dashes}:" if position in right else f":{dashes}")
     lines = [" | ".join(columns), " | ".join(marks), *(" | ".join(row) for row in cells)]
     return "\n".join(head + [f"| {line} |" for line in lines]) + "\n"
+
+
+def _line(text: str) -> str:
+    """Words of ours with figures in them, on one line and safe in HTML: a blank line would end the HTML around it."""
+    return html.escape(_CONTROL.sub(" ", text))
 
 
 def _width(shown: str) -> int:
@@ -155,16 +162,20 @@ def banner(chapter: Chapter) -> None:
     elif mode == "recalled":
         kind = "recalled"
         said = (
-            "**Recalled.** The benchmark's data was not at hand, so this page shows the stored record that the engine "
-            f"{escape(str(told.get('engine')))} made."
+            "**Recalled.** The benchmark's data was not at hand, so this page shows stored results, made earlier by "
+            f"{_engine(told)}."
         )
     else:
         kind = "measured"
-        said = f"**Measured here** by the engine {escape(str(told.get('engine')))}, from a {escape(study.source)}."
+        said = f"**Measured here** by {_engine(told)}, from a {escape(study.source)}."
         if chapter.recalled:
             reasons = "; ".join(escape(reason) for reason in study.lacks.values())
             said += f" Part of it is recalled from the stored record: {reasons}."
     markdown(f'<p class="banner {kind}">{_bold(said)}</p>')
+
+
+def _engine(told: Mapping[str, Any]) -> str:
+    return escape(str(told.get("engine_says") or told.get("engine") or "this project"))
 
 
 def _bold(text: str) -> str:
@@ -206,8 +217,8 @@ def figure(draw: Callable[[Any], None], *, alt: str, caption: str, size: tuple[f
         drawn.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
         pyplot.close(drawn)
     data = base64.b64encode(out.getvalue()).decode()
-    image = f'<img alt="{html.escape(alt)}" src="data:image/svg+xml;base64,{data}">'
-    markdown(f"<figure>{image}<figcaption>{html.escape(caption)}</figcaption></figure>")
+    image = f'<img alt="{_line(alt)}" src="data:image/svg+xml;base64,{data}">'
+    markdown(f"<figure>{image}<figcaption>{_line(caption)}</figcaption></figure>")
 
 
 def listing(chapter: Chapter) -> None:

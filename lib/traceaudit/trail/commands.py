@@ -108,6 +108,9 @@ def _audit(arguments: argparse.Namespace) -> int:
     if arguments.json != "-":
         for id, finding in done.findings.items():
             _print(id, claims[id].sentence, finding)
+        verdicts = [finding.verdict for finding in done.findings.values()]
+        counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in Verdict if verdict in verdicts)
+        cli.say(f"{len(verdicts)} claims: {counts}")
     failed = any(finding.verdict in (Verdict.VIOLATED, Verdict.LATENT) for finding in done.findings.values())
     return 3 if failed else 0
 

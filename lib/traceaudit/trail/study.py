@@ -36,6 +36,10 @@ __all__ = [
 REAL_SPLITS = ("gaia", "swe-bench")
 SPLITS = (*REAL_SPLITS, "demo", "all")
 ENGINES = ("auto", "upstream", "independent")
+SAYS = {
+    "upstream": "the pinned scorer itself",
+    "independent": "this project's implementation of the scorer's rules",
+}
 SHOWN = 5  # missing files that a message names
 NAMES = {"gaia": "GAIA", "swe-bench": "SWE Bench", "demo": "Demo"}
 
@@ -168,6 +172,7 @@ class Study:
             "commit": pinned.pin.commit,
             "split": self.split,
             "engine": self.engine.name,
+            "engine_says": SAYS.get(self.engine.name, self.engine.name),
             "source": self.source,
             "index_digest": self.index_digest,
             "scorer_sha256": pinned.scorer_sha256,
