@@ -366,8 +366,7 @@ BANNERS = {
     "partly recalled": (
         Study(has=frozenset({"scorer"}), lacks={"gold": NO_GOLD}),
         "measured",
-        "Measured here by independent, from a folder. Part of it is recalled from the stored record: "
-        f"{NO_GOLD}.",
+        f"Measured here by independent, from a folder. Part of it is recalled from the stored record: {NO_GOLD}.",
         ("independent", "measures: of_gold, engine: up*stream*, source: a <git> repository"),
         (),
     ),
