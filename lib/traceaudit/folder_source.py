@@ -6,7 +6,6 @@ only if its name is exactly an asked path, and nothing is ever unpacked to disk.
 
 from __future__ import annotations
 
-import io
 import lzma
 import os
 import stat
@@ -15,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .errors import NothingToCheck, PinMismatch
+from .limited import LimitedReader, TooMuchError
 from .pins import Pin
 from .reading import LARGEST, Source
 
@@ -133,7 +133,10 @@ class FolderSource(Source):
             if not self._archive.resolve(strict=True).is_relative_to(self._root):
                 self._refuse(ARCHIVE, "the archive is a link that leaves the folder")
                 return
-            with lzma.open(self._archive) as plain, tarfile.open(fileobj=_Limited(plain), mode="r|") as archive:
+            with (
+                lzma.open(self._archive) as plain,
+                tarfile.open(fileobj=LimitedReader(plain, UNPACKED), mode="r|") as archive,
+            ):
                 for member in archive:
                     name = member.name
                     if name in names and name in wanted:
@@ -157,7 +160,7 @@ class FolderSource(Source):
                         raise EOFError("the archive ends in the middle of a file")
                     yield name, data
             self._members = tuple(names)
-        except _TooMuchError:
+        except TooMuchError:
             most = f"at most {UNPACKED:,} bytes unpacked"
             self._refuse(ARCHIVE, "the archive is too large", expected=most, got="more")
         except _DAMAGED as error:
@@ -166,24 +169,6 @@ class FolderSource(Source):
                 "the archive is damaged", where=ARCHIVE, expected="a tar archive packed with xz", got=step,
                 next_step="get the archive again",
             )  # fmt: skip
-
-
-class _TooMuchError(Exception):
-    pass
-
-
-class _Limited(io.RawIOBase):
-    """A reader that gives up after :data:`UNPACKED` bytes, however small the packed file is."""
-
-    def __init__(self, plain) -> None:
-        self._plain, self._left = plain, UNPACKED
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._plain.read(size)
-        self._left -= len(data)
-        if self._left < 0:
-            raise _TooMuchError
-        return data
 
 
 def _at_once(path: str, flags: int) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from .errors import PinMismatch
 from .pins import Pin, corpus_digest, gather, sha256_hex
 
-__all__ = ["LARGEST", "Reading", "Source", "Survey", "read_verified", "survey"]
+__all__ = ["LARGEST", "Reading", "Source", "SourceState", "Survey", "read_verified", "survey"]
 
 LARGEST = 1 << 28  # bytes; no file of a source is read beyond this
 
@@ -53,6 +53,14 @@ class Source(ABC):
     def _refuse(self, path: str, what: str, *, expected: str = "an ordinary file", got: str = "") -> None:
         step = "use a source that holds the file itself"
         self.problems[path] = PinMismatch(what, where=path, expected=expected, got=got, next_step=step)
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """What a source holds, verified: a digest that changes when that does, and one line for a person."""
+
+    digest: str
+    line: str
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,14 @@ from pathlib import Path
 from .. import fetching, sources
 from ..errors import NothingToCheck, PinMismatch, UsageError
 from ..folder_source import FolderSource
-from ..reading import Source, survey
+from ..limited import LimitedReader, TooMuchError
+from ..reading import Source, SourceState, survey
 from .judges import JudgeRun, JudgesPin, load, missing, read_runs
 
 __all__ = [
     "NOT_ASKED",
     "VARIABLE",
     "Given",
-    "State",
     "TarSource",
     "fetch",
     "find",
@@ -99,7 +99,10 @@ class TarSource(Source):
         """Read the archive once from end to end; yields the wanted members that are ordinary files, each once."""
         seen: dict[str, bool] = {}  # every member's name -> whether it is an ordinary file
         try:
-            with _plain(self._file) as plain, tarfile.open(fileobj=_Limited(plain), mode="r|") as archive:
+            with (
+                _plain(self._file) as plain,
+                tarfile.open(fileobj=LimitedReader(plain, UNPACKED), mode="r|") as archive,
+            ):
                 for member in archive:
                     name, repeated = member.name, member.name in seen
                     seen[name] = member.isreg() and seen.get(name, True)
@@ -116,7 +119,7 @@ class TarSource(Source):
                         raise EOFError("the archive ends in the middle of a file")
                     yield name, data
             self._members = tuple(name for name, plain in seen.items() if plain)
-        except _TooMuchError:
+        except TooMuchError:
             self.problems[self._file.name] = PinMismatch(
                 "the archive is too large", where=self.place, expected=f"at most {UNPACKED:,} bytes unpacked",
                 got="more", next_step="pack the runs' folders alone",
@@ -136,24 +139,6 @@ def _problem(member: tarfile.TarInfo, repeated: bool) -> tuple[str, str] | None:
     if member.size > MEMBER or member.issparse():
         return f"is too large ({member.size:,} bytes)", f"at most {MEMBER:,} bytes, none left out"
     return None
-
-
-class _TooMuchError(Exception):
-    pass
-
-
-class _Limited(io.RawIOBase):
-    """A reader that gives up after :data:`UNPACKED` bytes, however small the packed file is."""
-
-    def __init__(self, plain: io.BufferedIOBase) -> None:
-        self._plain, self._left = plain, UNPACKED
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._plain.read(size)
-        self._left -= len(data)
-        if self._left < 0:
-            raise _TooMuchError
-        return data
 
 
 def _head(file: Path) -> bytes:
@@ -316,15 +301,7 @@ def fetch(
     return fetching.FetchReport("checked", str(found), len(held.verified), len(found.pin.files), held.missing, None)
 
 
-@dataclass(frozen=True)
-class State:
-    """What is here of the judges' replies, verified: a digest that changes when that does, and a line for a person."""
-
-    digest: str
-    line: str
-
-
-def state(spec: str | None = None) -> State:
+def state(spec: str | None = None) -> SourceState:
     """Verify every pinned reply that is here and say how to get the rest.
 
     Raises:
@@ -335,8 +312,8 @@ def state(spec: str | None = None) -> State:
     found = find(spec, pinned)
     if found is None:
         step = f"traceaudit fetch --judges, or {VARIABLE}"
-        return State("none", f"judges: no replies; their pages show the records. For the data: {step}")
+        return SourceState("none", f"judges: no replies; their pages show the records. For the data: {step}")
     held = survey(found, found.pin)
     digest = hashlib.sha256("\n".join(sorted(held.digests.values())).encode()).hexdigest()
     line = f"judges, {found.label}, all verified: replies {len(held.verified)} of {len(found.pin.files)}"
-    return State(digest, line)
+    return SourceState(digest, line)

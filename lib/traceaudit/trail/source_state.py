@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 from .. import sources
+from ..reading import SourceState
 from . import pin
 from .study import REAL_SPLITS
 
-__all__ = ["SourceState", "source_state"]
-
-
-@dataclass(frozen=True)
-class SourceState:
-    """What a source holds, verified: a digest that changes when that does, and one line for a person."""
-
-    digest: str
-    line: str
+__all__ = ["source_state"]
 
 
 def source_state(source: str | None = None) -> SourceState:
