@@ -1,6 +1,7 @@
 # Two commands matter: `make report` builds the site, `make test` runs the tests. Each sets up what it needs.
 #   make report [SOURCE=DIR] [JUDGES=DIR] [FETCH=1]   SOURCE, JUDGES: where the files of the benchmark and the replies
 #   of real judges are; FETCH=1: get the pinned commits first
+#   make publish [REMOTE=NAME] [BRANCH=gh-pages]   build, check, put the site on a branch; push it to REMOTE if named
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,7 +14,7 @@ ifdef SOURCE
 export TRACEAUDIT_SOURCE := $(abspath $(SOURCE))
 endif
 
-.PHONY: help report test bench lint pages check-site lock clean
+.PHONY: help report test bench lint pages check-site publish lock clean
 
 help:
 	@sed -n '1,4p' Makefile
@@ -40,10 +41,10 @@ test: $(READY)
 	@$(BIN)/python -m pytest
 
 bench: $(READY)
-	@$(BIN)/python -m pytest tests/bench -o python_files='bench_*.py' -o addopts= -q -s
+	@$(if $(WRITE),TRACEAUDIT_WRITE_BENCHMARKS=1) $(BIN)/python -m pytest tests/bench -o python_files='bench_*.py' -o addopts= -q -s
 
 lint: $(READY)
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 # What a renderer calls before and after (see _quarto.yml).
 pages: $(READY)
@@ -51,6 +52,9 @@ pages: $(READY)
 
 check-site: $(READY)
 	@$(BIN)/traceaudit check-site
+
+publish: $(READY)
+	@$(BIN)/traceaudit publish $(if $(REMOTE),--remote $(REMOTE)) $(if $(BRANCH),--branch $(BRANCH))
 
 lock: $(READY)
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --all-extras pyproject.toml -o requirements.lock

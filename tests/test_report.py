@@ -137,7 +137,7 @@ def files(root: Path) -> dict[str, str]:
     return {
         path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(root.rglob("*"))
-        if path.is_file() and ".traceaudit" not in path.parts
+        if path.is_file() and ".traceaudit" not in path.parts and path.name != "reproduction.md"
     }
 
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
@@ -84,7 +80,7 @@ class Page(HTMLParser):
 def shown(monkeypatch) -> list[str]:
     """The Markdown outputs of the test, in order."""
     out: list[str] = []
-    monkeypatch.setattr(show, "markdown", out.append)
+    monkeypatch.setattr(show, "markdown", lambda text, beside=None: out.append(text))
     return out
 
 
@@ -207,7 +203,7 @@ def test_findings_stand_in_the_order_given_with_their_words_escaped(shown):
         for id in ("P1", "P2")
     }
     found = {"P2": Finding("P2", Verdict.LATENT, "a | b"), "P1": Finding("P1", Verdict.VIOLATED, "*c*")}
-    show.findings(found, claims, caption="x", link=True)
+    show.findings(found, claims, caption="x")
     page = Page(RENDERERS["markdown-it"](shown[0]))
     rows = page.text.split("P2", 1)[1]
     assert rows.index("P2 <b>sentence</b>") < rows.index("a | b") < rows.index("P1 <b>sentence</b>")
@@ -216,62 +212,41 @@ def test_findings_stand_in_the_order_given_with_their_words_escaped(shown):
     assert not {"b", "em"} & {tag for tag, _ in page.elements}
 
 
+def test_a_table_is_given_as_data_beside_its_markdown(monkeypatch):
+    out = []
+    monkeypatch.setattr(show, "markdown", lambda text, beside=None: out.append(beside))
+    finding = Finding("P1", Verdict.HELD, "0 of 3")
+    row = [Value("share", 1 / 3, "0.333", unit="share", n=3), None, finding, "[**a** &lt;b&gt;](x.html) <i>`c`</i>"]
+    show.table(("a", "b", "c", "d"), [row], caption="of it")
+    assert out[0][show.TABLE_MIME] == {
+        "caption": "of it",
+        "columns": ["a", "b", "c", "d"],
+        "rows": [
+            [
+                {"name": "share", "shown": "0.333", "raw": 1 / 3, "unit": "share", "n": 3},
+                "",
+                {"finding": "P1", "verdict": "HELD", "magnitude": "0 of 3"},
+                "a <b> c",
+            ]
+        ],
+    }
+
+
+def test_a_signature_names_what_must_be_equal_and_nothing_that_is_absent():
+    told = {"benchmark": "TRAIL", "split": "gaia", "commit": "c" * 40, "engine": "upstream", "versions": {"numpy": "2"}}
+    assert show.signature(told) == "TRAIL · split gaia · commit cccccccccccc · engine upstream · numpy 2"
+    assert show.signature({}) == ""
+
+
 # a caption is one sentence, but it may hold the text of a value
 BROKEN_OUT = 'x <b> "q"\n\n![x](http://evil.example/x.png)\n\n# y'
 
 
-@pytest.mark.parametrize("part", ["caption", "fold", "alt", "figure caption"])
+@pytest.mark.parametrize("part", ["caption", "fold"])
 def test_a_caption_that_shows_a_value_makes_no_element(part, shown):
-    if part in ("caption", "fold"):
-        show.table(("a",), [["x"]], **{"caption": "c", "fold": "f", part: BROKEN_OUT})
-    else:
-        show.figure(lambda axes: None, **{"alt": "a", "caption": "c", part.split()[-1]: BROKEN_OUT})
+    show.table(("a",), [["x"]], **{"caption": "c", "fold": "f", part: BROKEN_OUT})
     page = Page(PARSER.render(shown[0]))
-    images = [(attributes.get("src") or "")[:5] for tag, attributes in page.elements if tag == "img"]
-    assert images == ["data:"] * (part in ("alt", "figure caption"))
-    assert "h1" not in {tag for tag, _ in page.elements}
-
-
-# ------------------------------------------------------------------------------------------------- figures
-
-DRAWN = """
-import base64, sys
-from traceaudit import show
-show.markdown = print
-def draw(axes):
-    axes.plot([1, 2, 3], [3, 1, 2], "o-", label="a rule", color=show.COLOURS["blue"])
-    axes.set(xlabel="errors", ylabel="score", title="of \\u03b1")
-    axes.legend()
-show.figure(draw, alt="one goes <up>", caption="two & three")
-"""
-
-
-def test_a_figure_has_the_same_bytes_in_another_process_at_another_place(tmp_path):
-    bodies = []
-    for seed in ("1", "2"):
-        (tmp_path / seed).mkdir()
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "SOURCE_DATE_EPOCH": f"1{seed}00000000"}
-        command = [sys.executable, "-c", DRAWN]
-        done = subprocess.run(command, cwd=tmp_path / seed, env=environment, capture_output=True, check=True)
-        bodies.append(done.stdout.decode())
-    assert bodies[0] == bodies[1]
-    body = bodies[0]
-    (image,) = [attributes for tag, attributes in Page(body).elements if tag == "img"]
-    assert image["alt"] == "one goes <up>"
-    assert "<figcaption>two &amp; three</figcaption>" in body
-    svg = base64.b64decode(image["src"].removeprefix("data:image/svg+xml;base64,")).decode()
-    assert "<svg" in svg and "<dc:date>" not in svg and "Matplotlib" not in svg
-    assert "<text" not in svg  # letters are paths, so that no font of the reader's matters
-    assert str(tmp_path) not in svg
-
-
-def test_figures_are_drawn_twice_alike_and_closed(shown):
-    from matplotlib import pyplot
-
-    for _ in range(2):
-        show.figure(lambda axes: axes.bar(["a", "b"], [1, 2]), alt="a", caption="c", size=(3, 2))
-    assert shown[0] == shown[1]
-    assert pyplot.get_fignums() == []
+    assert not {"h1", "img", "b"} & {tag for tag, _ in page.elements}
 
 
 # ---------------------------------------------------------------------------- banner, listing, provenance
@@ -411,7 +386,7 @@ def test_provenance_says_what_the_values_rest_on(name, opened, shown):
 def test_the_listing_shows_every_value_with_what_was_left_out_and_its_mode(renderer, opened, shown):
     show.listing(opened(BANNERS["partly recalled"][0]))
     page = Page(RENDERERS[renderer](shown[-1]))
-    assert {tag for tag, _ in page.elements} <= HTML | {"details", "summary", "code"}
+    assert {tag for tag, _ in page.elements} <= HTML | {"details", "summary", "code", "p"}
     names = [attributes["data-name"] for tag, attributes in page.elements if "data-name" in attributes]
     assert names == ["errors", "label", "lines", "pins", "undefined_share"]
     assert [tag for tag, _ in page.elements].count("td") == 5 * 7
@@ -420,6 +395,8 @@ def test_the_listing_shows_every_value_with_what_was_left_out_and_its_mode(rende
     assert "errors 12 12 errors, all | of them 12 1: absent; 2: torn <b> recalled" in words
     assert "label <script>|`* '<script>|`*' text recalled" in words
     assert "lines 3 3 lines measured" in words
+    assert {attributes.get("id") for tag, attributes in page.elements} >= {f"v-{name}" for name in names}
+    assert "Signature of each that was measured: " in words
     assert "undefined_share undefined undefined share measured" in words
 
 

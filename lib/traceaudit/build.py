@@ -11,14 +11,17 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from . import records, stored
+from . import card, records, stored
+from .claims import Finding
 from .errors import NothingToCheck, PinMismatch
 from .execute import Executed
 from .instances import Inputs, Instance, choose, load_chapters
 from .pool import Extra, Parameters, Progress, Say, parameters_of, run_all
 from .records import path_of, write_whole
 from .staging import Staging, clear_up, explain_full_disk, lock
+from .values import Value
 
 __all__ = ["BuildReport", "build", "built_path"]
 
@@ -84,10 +87,21 @@ def build(
 
 
 class _Build:
-    def __init__(self, root, instances, parameters, workers, record, may_record, say, key_extra, env) -> None:
+    def __init__(
+        self,
+        root: Path,
+        instances: list[Instance],
+        parameters: Parameters,
+        workers: int,
+        record: bool,
+        may_record: Callable[[Executed], str | None] | None,
+        say: Say,
+        key_extra: Extra,
+        env: Mapping[str, str | None],
+    ) -> None:
         self.root, self.instances, self.workers, self.record, self.say = root, instances, workers, record, say
-        self.parameters = lambda instance: parameters_of(parameters, instance)
-        self.extra = key_extra if callable(key_extra) else lambda instance: key_extra
+        self.parameters: Callable[[Instance], Mapping[str, Any]] = lambda instance: parameters_of(parameters, instance)
+        self.extra: Callable[[Instance], str] = key_extra if callable(key_extra) else lambda instance: key_extra
         self.may_record = may_record or (lambda executed: None)
         self.env = env
         self.staging = Staging(root)
@@ -168,7 +182,7 @@ class _Build:
     def _built(self, instance: Instance) -> bytes:
         executed = self.executed[instance]
         data = executed.record(instance.chapter, instance.split).as_json(modes=True)
-        stamp = {"key": self.keys[instance], "page": instance.page}
+        stamp = {"key": self.keys[instance], "page": instance.page, **card.stamp(executed.seconds, executed.peak_bytes)}
         stamp["page_sha256"] = hashlib.sha256(executed.page).hexdigest()
         return records.dump({**data, "build": stamp}, where=instance.id)
 
@@ -206,7 +220,7 @@ class _Build:
         if not inputs.differ_in_records_alone(self.inputs):
             return  # something else was edited meanwhile: the next build will see it
         for instance, executed in self.executed.items():
-            items = [*executed.values.values(), *executed.findings.values()]
+            items: list[Value | Finding] = [*executed.values.values(), *executed.findings.values()]
             if instance.last or all(item.mode == "measured" for item in items):
                 self.keys[instance] = self._key(inputs, instance)
                 write_whole(self.root / built_path(instance), self._built(instance))

@@ -5,6 +5,7 @@ The same cells run in every mode; only the banner and the values' ``mode`` diffe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,8 @@ FINDING_MIME = "application/vnd.traceaudit.finding+json"
 PROVENANCE_MIME = "application/vnd.traceaudit.provenance+json"
 EMITTED = "emitted"
 """In the provenance output: number of values and findings, so that an output lost on its way is noticed."""
+
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 class StudyLike(Protocol):
@@ -160,7 +163,16 @@ def emit(mime: str, data: Mapping[str, Any], plain: str) -> None:
     from IPython.display import display
 
     _keep_every_output()
-    display({mime: dict(data), "text/plain": plain}, raw=True)
+    display({mime: _storable(data), "text/plain": _storable(plain)}, raw=True)
+
+
+def _storable(part: Any) -> Any:
+    """The same data with each lone surrogate as its code, as a page shows it: no message or file could hold one."""
+    if isinstance(part, str):
+        return _HALF.sub(lambda match: f"<U+{ord(match.group()):04X}>", part)
+    if isinstance(part, Mapping):
+        return {_storable(key): _storable(value) for key, value in part.items()}
+    return [_storable(each) for each in part] if isinstance(part, list | tuple) else part
 
 
 def _keep_every_output() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -175,19 +175,20 @@ def load_claims(*, subjects: Iterable[str] | None = None, folder: Path | None = 
     return {id: claim for id, claim in claims.items() if wanted is None or claim.subject in wanted}
 
 
-def _rows(table: str, kind: type, folder: Path | None) -> list[dict[str, str]]:
+def _rows(table: str, kind: type[Claim | Definition], folder: Path | None) -> list[dict[str, str]]:
     name = "claims.toml"
     try:
-        rows = tomllib.loads(committed_bytes(name, folder).decode("utf-8")).get(table, [])
+        rows: list[dict[str, str]] = tomllib.loads(committed_bytes(name, folder).decode("utf-8")).get(table, [])
     except ValueError as error:  # TOML and Unicode errors
         raise PinMismatch("the claims are not TOML", where=name, got=str(error), next_step="restore the file") from None
-    fields, seen = set(kind.__dataclass_fields__), set()
+    expected = {field.name for field in fields(kind)}
+    seen: set[str] = set()
     for row in rows:
-        if set(row) != fields or not all(isinstance(value, str) and value.strip() for value in row.values()):
+        if set(row) != expected or not all(isinstance(value, str) and value.strip() for value in row.values()):
             raise PinMismatch(
                 f"a {table} needs exactly these fields, none empty",
                 where=f"{name}, {table} {row.get('id', len(seen) + 1)}",
-                expected=", ".join(sorted(fields)),
+                expected=", ".join(sorted(expected)),
                 got=", ".join(sorted(row)),
             )
         if row["id"] in seen:

@@ -6,6 +6,8 @@ that a script can tell "the bytes are wrong" from "there is nothing here".
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "ChapterFailed",
     "GuardFailed",
@@ -42,11 +44,13 @@ class TraceAuditError(Exception):
         ]
         super().__init__("\n".join(lines))
 
-    def __reduce__(self):  # keyword-only arguments must survive the way out of a worker process
+    def __reduce__(self) -> tuple[Any, ...]:  # keyword-only arguments must survive the way out of a worker process
         return (_rebuild, (type(self), self.what, self.where, self.expected, self.got, self.next_step))
 
 
-def _rebuild(kind, what, where, expected, got, next_step):
+def _rebuild(
+    kind: type[TraceAuditError], what: str, where: str, expected: str, got: str, next_step: str
+) -> TraceAuditError:
     return kind(what, where=where, expected=expected, got=got, next_step=next_step)
 
 

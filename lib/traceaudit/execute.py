@@ -17,13 +17,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import nbformat
 from nbformat import NotebookNode
 
 from .claims import Finding
 from .errors import ChapterFailed, WorkerFailed
+from .linking import link_tables, link_values
 from .notebooks import (
     check_parameters,
     check_ran,
@@ -49,7 +50,8 @@ SOCKET_PATH = 80  # longest directory that leaves room for a socket's name (the 
 class Executed:
     """An executed chapter: the copy to show, and what it recorded.
 
-    ``seconds`` is for progress lines only; it is in no file.
+    ``seconds`` and ``peak_bytes`` (the most memory its largest process held; None where unknown) are for progress
+    lines and the reproduction card only; they are in no record.
     """
 
     chapter: str
@@ -59,6 +61,7 @@ class Executed:
     findings: Mapping[str, Finding]
     provenance: Mapping[str, Any]
     seconds: float = field(default=0.0, compare=False)
+    peak_bytes: int | None = field(default=None, compare=False)
 
     @property
     def page(self) -> bytes:
@@ -104,6 +107,7 @@ class Worker:
             stderr=self._log,
             cwd=tempfile.gettempdir(),
         )
+        self._requests = cast(IO[bytes], self._process.stdin)  # it is a pipe
 
     @property
     def pid(self) -> int:
@@ -113,8 +117,8 @@ class Worker:
     def send(self, request: Mapping[str, Any]) -> None:
         """Hand over one request; standard input stays open, since its closing tells the worker that we are gone."""
         try:
-            self._process.stdin.write(json.dumps(request).encode("utf-8") + b"\n")
-            self._process.stdin.flush()
+            self._requests.write(json.dumps(request).encode("utf-8") + b"\n")
+            self._requests.flush()
         except BrokenPipeError:
             return  # it is dead, which whoever waits for the report will find
 
@@ -131,7 +135,7 @@ class Worker:
             self._process.kill()
         code = self._process.wait()
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
+            self._requests.close()
         self._log.seek(0)
         said = self._log.read().decode("utf-8", "replace").strip()[-300:]
         self.last_words = f"exit code {code}" + (f"; {said}" if said else "")
@@ -150,6 +154,7 @@ class Execution:
         env: Variables to add to (or, with None, to take from) the environment of the kernel.
         label: How messages name the chapter, by default the file's stem.
         title: The page's title, by default the chapter's own first heading.
+        page: The page it becomes and the id of its files there; links to values and files are added for it.
         python: Interpreter of the kernel, by default this one.
         worker: An idle worker to use, by default a new one.
 
@@ -169,10 +174,11 @@ class Execution:
         env: Mapping[str, str | None] | None = None,
         label: str | None = None,
         title: str | None = None,
+        page: tuple[str, str] | None = None,
         python: str = sys.executable,
         worker: Worker | None = None,
     ) -> None:
-        self.label, self.title = label or source.stem, title
+        self.label, self.title, self.page = label or source.stem, title, page
         self.parameters, self.timeout, self.python = dict(parameters), timeout, python
         self._source = read_source(source)
         check_parameters(self._source, parameters, self.label)
@@ -240,7 +246,7 @@ class Execution:
             WorkerFailed: the worker itself ended without a report.
         """
         seconds = time.monotonic() - self.started
-        self._raise_for_report(seconds)
+        peak = self._raise_for_report(seconds)
         notebook = nbformat.read(self._output, as_version=nbformat.NO_CONVERT)
         check_ran(_without_injected(notebook), self.label)
         values, findings, provenance = collect(notebook, self.label)
@@ -248,9 +254,13 @@ class Execution:
         strip_run(notebook, _shown_parameters(self.parameters))
         if self.title:
             set_title(notebook, self.title)
-        return Executed(self.label, self.parameters, notebook, values, findings, provenance, seconds)
+        if self.page:
+            link_values(notebook, values)
+            link_tables(notebook, *self.page)
+        return Executed(self.label, self.parameters, notebook, values, findings, provenance, seconds, peak)
 
-    def _raise_for_report(self, seconds: float) -> None:
+    def _raise_for_report(self, seconds: float) -> int | None:
+        """Raise what the worker reports, or return the peak memory of a chapter that ended well."""
         if not self._report.is_file():
             self.worker.kill()
             late = seconds > self.timeout + GRACE
@@ -265,7 +275,8 @@ class Execution:
         report = json.loads(self._report.read_text(encoding="utf-8"))
         outcome, cell = report["outcome"], report.get("cell")
         if outcome == "done" and report["python"] in (self.python, ""):
-            return
+            peak: int | None = report["peak_bytes"]
+            return peak
         what, next_step = {
             "done": ("the kernel ran another interpreter than ours", "remove what redirects it"),
             "raised": ("a cell raised", "open the chapter and run it alone"),

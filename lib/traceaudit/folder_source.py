@@ -75,7 +75,7 @@ class FolderSource(Source):
                 yield path, data
         if lacking and self._archive is not None:
             packed = set(lacking)
-            for path, data in self._unpack(packed):
+            for path, data in self._unpack(self._archive, frozenset(packed)):
                 packed.discard(path)
                 yield path, data
             lacking = [path for path in lacking if path in packed]
@@ -119,22 +119,21 @@ class FolderSource(Source):
         """Names of the ordinary files in the archive, as they are written there."""
         if self._members is None and self._archive is not None:
             self.problems.clear()
-            for _ in self._unpack(set()):
+            for _ in self._unpack(self._archive, frozenset()):
                 pass
             if ARCHIVE in self.problems:
                 raise self.problems[ARCHIVE]
         return self._members or ()
 
-    def _unpack(self, wanted: set[str]) -> Iterator[tuple[str, bytes | None]]:
+    def _unpack(self, packed: Path, wanted: frozenset[str]) -> Iterator[tuple[str, bytes | None]]:
         """Read the archive once from end to end; yields the wanted members that are ordinary files."""
         names: dict[str, bool] = {}
-        wanted = frozenset(wanted)
         try:
-            if not self._archive.resolve(strict=True).is_relative_to(self._root):
+            if not packed.resolve(strict=True).is_relative_to(self._root):
                 self._refuse(ARCHIVE, "the archive is a link that leaves the folder")
                 return
             with (
-                lzma.open(self._archive) as plain,
+                lzma.open(packed) as plain,
                 tarfile.open(fileobj=LimitedReader(plain, UNPACKED), mode="r|") as archive,
             ):
                 for member in archive:
@@ -155,7 +154,8 @@ class FolderSource(Source):
                         self._refuse(name, f"its member of {ARCHIVE} is too large", expected=most, got=got)
                         yield name, None
                         continue
-                    data = archive.extractfile(member).read()
+                    stream = archive.extractfile(member)
+                    data = stream.read() if stream else b""
                     if len(data) != member.size:
                         raise EOFError("the archive ends in the middle of a file")
                     yield name, data

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import IO, Any, cast
 
 from .errors import NothingToCheck, PinMismatch
 from .pins import Pin, git_object_id
@@ -53,7 +54,7 @@ def git_environment(environ: Mapping[str, str], *, home: Path | None = None) -> 
     )
 
 
-def run_git(arguments: list[str], **options) -> subprocess.Popen:
+def run_git(arguments: list[str], **options: Any) -> subprocess.Popen[bytes]:
     """Start git.
 
     Raises:
@@ -69,9 +70,8 @@ def run_git(arguments: list[str], **options) -> subprocess.Popen:
 
 def find_objects(folder: Path) -> Path | None:
     """The object store of a repository: bare, with a ``.git`` folder, or a worktree's or submodule's ``.git`` file."""
-    for place in (folder, folder / ".git"):
-        if place.is_file():
-            place = _pointed(place, b"gitdir: ")
+    for candidate in (folder, folder / ".git"):
+        place = _pointed(candidate, b"gitdir: ") if candidate.is_file() else candidate
         if place is None or not (place / "HEAD").is_file():
             continue
         common = place / "commondir"
@@ -147,27 +147,24 @@ class GitSource(Source):
 
     def names(self) -> frozenset[str]:
         blobs = [file.blob for file in self.pin.files.values()]
-        with self._git(["cat-file", "--batch-check"], blobs) as (process, _):
-            there = {line.split()[0].decode() for line in process.stdout if line.split()[1:2] == [b"blob"]}
+        with self._git(["cat-file", "--batch-check"], blobs) as (output, _):
+            there = {line.split()[0].decode() for line in output if line.split()[1:2] == [b"blob"]}
         return frozenset(path for path, file in self.pin.files.items() if file.blob in there)
 
     def listing(self, directory: str) -> tuple[str, ...]:
         return tuple(sorted(path for path in self.pin.files if path.rpartition("/")[0] == directory))
 
-    def _git(self, arguments: list[str], ids: list[str]):
+    def _git(self, arguments: list[str], ids: list[str]) -> _Borrowed:
         return _Borrowed(self._objects, arguments, ids)
 
     def _objects_of(self, ids: list[str]) -> Iterator[tuple[str, str, bytes | None]]:
         """(id, type, body) for each id in order; body ``None`` for absent ones and those that get a problem."""
         position = 0
         while position < len(ids):
-            with self._git(["cat-file", "--batch", "--buffer"], ids[position:]) as (
-                process,
-                said,
-            ):  # moves on each time
+            with self._git(["cat-file", "--batch", "--buffer"], ids[position:]) as (output, said):  # moves on each time
                 while position < len(ids):
                     id = ids[position]
-                    header = process.stdout.readline().split()
+                    header = output.readline().split()
                     if len(header) != 3:  # absent, damaged, or git gave up
                         gave_up = header[1:] != [b"missing"]
                         message = said(wait=gave_up, about=id)
@@ -186,7 +183,7 @@ class GitSource(Source):
                         position += 1
                         yield id, "", None
                         break
-                    body = process.stdout.read(size + 1)
+                    body = output.read(size + 1)
                     position += 1
                     if len(body) != size + 1:
                         self._refuse(id, "git cannot read the object", got=said(wait=True) or "a torn object")
@@ -201,7 +198,7 @@ class _Borrowed:
     def __init__(self, objects: Path, arguments: list[str], ids: list[str]) -> None:
         self._objects, self._arguments, self._ids = objects, arguments, ids
 
-    def __enter__(self):
+    def __enter__(self) -> tuple[IO[bytes], Callable[..., str]]:
         self._home = tempfile.TemporaryDirectory(prefix="traceaudit-git-")
         home = Path(self._home.name)
         try:
@@ -220,19 +217,20 @@ class _Borrowed:
         except BaseException:
             self._home.cleanup()
             raise
-        return self._process, self._said
+        self._output = cast(IO[bytes], self._process.stdout)  # it is a pipe
+        return self._output, self._said
 
     def _said(self, *, wait: bool = False, about: str = "") -> str:
         """Git's complaints so far (on ``wait``: until its end), only those naming an object if one is given."""
         if wait:
-            self._process.stdout.close()
+            self._output.close()
             self._process.wait()
         lines = (Path(self._home.name) / "said").read_text(encoding="utf-8", errors="replace").splitlines()
         hints = (about, f"{about[:2]}/{about[2:]}")
         return "; ".join(line for line in lines if wait or not about or any(hint in line for hint in hints))[:500]
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
-        self._process.stdout.close()
+        self._output.close()
         self._process.wait()
         self._home.cleanup()

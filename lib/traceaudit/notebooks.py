@@ -144,7 +144,7 @@ def check_parameters(notebook: NotebookNode, parameters: Mapping[str, Any], chap
             raise UsageError("a parameter must be plain data", where=f"{chapter}, {name}", got=str(error)) from None
 
 
-def _fail(chapter: str, index: int, cell: Mapping[str, Any], what: str, got: str, next_step: str) -> ChapterFailed:
+def _fail(chapter: str, index: int, cell: NotebookNode, what: str, got: str, next_step: str) -> ChapterFailed:
     where = f"{chapter}, cell {index}"
     return ChapterFailed(
         what, where=where, expected="", got=f"{got}\n  in: {first_lines(cell.source)}", next_step=next_step
@@ -305,7 +305,7 @@ def fill_inline(notebook: NotebookNode, values: Mapping[str, Value], chapter: st
         if cell.cell_type != "markdown":
             continue
         for start, end, line, name, text in reversed(list(inline_spans(cell.source))):
-            if name not in values:
+            if name is None or name not in values:
                 close = [known for known in values if name and known[:6] == name[:6]][:5]
                 raise GuardFailed(
                     "prose may name recorded values only" if name is None else f"no value is called {name}",

@@ -21,7 +21,10 @@ from .guards import Problem, names_shown
 from .instances import Instance
 from .notebooks import HIDDEN, read_source, tags
 
-__all__ = ["Page", "check_pages", "compare_quarto", "expected_from_quarto", "expected_pages", "html_of"]
+__all__ = ["CARD", "Page", "check_pages", "compare_quarto", "expected_from_quarto", "expected_pages", "html_of"]
+
+CARD = "report/reproduction.md"
+"""The page that a build writes beside the chapters: what ran, when and where. It has no record."""
 
 # Attributes that make a browser fetch something, by element; links to read (a href) are not among them.
 FETCHES = {
@@ -63,6 +66,7 @@ class Page(HTMLParser):
         fetched: Everything a browser would fetch for it, with its line.
         names: Every ``data-name``.
         text: Pairs of line and text, scripts and styles left out.
+        words: The same without what comes from data.
     """
 
     def __init__(self, content: str) -> None:
@@ -72,6 +76,7 @@ class Page(HTMLParser):
         self.fetched: list[tuple[int, str]] = []
         self.names: set[str] = set()
         self.text: list[tuple[int, str]] = []
+        self.words: list[tuple[int, str]] = []
         self._inside = ""
         self.feed(content)
         self.close()
@@ -81,6 +86,8 @@ class Page(HTMLParser):
         line, found = self.getpos()[0], {name: value or "" for name, value in attrs}
         if tag in ("script", "style"):
             self._inside = tag
+        if tag == "span" and {"value", "raw"} & set(found.get("class", "").split()):
+            self._inside = tag  # text from data, with no element in it: it may read like anything
         if "id" in found:
             self.anchors.add(found["id"])
         if tag == "a" and "name" in found:
@@ -105,7 +112,7 @@ class Page(HTMLParser):
             self._inside = ""
 
     def handle_endtag(self, tag: str) -> None:
-        """Leave a script or style."""
+        """Leave a script, a style or a text from data."""
         if tag == self._inside:
             self._inside = ""
 
@@ -114,8 +121,9 @@ class Page(HTMLParser):
         line = self.getpos()[0]
         if self._inside == "style":
             self.fetched += [(line, address) for address in _css_fetches(data)]
-        elif not self._inside:
+        elif self._inside != "script":
             self.text.append((line, data))
+            self.words += [(line, data)] if self._inside != "span" else []
 
 
 def _css_fetches(css: str) -> Iterator[str]:
@@ -167,7 +175,7 @@ def check_pages(site: Path, expected: Iterable[str], notebooks: Mapping[str, Pat
 def _check_text(name: str, page: Page) -> list[Problem]:
     return [
         Problem(name, f"{what}: {match.group()}", line=line)
-        for line, text in page.text
+        for line, text in page.words
         for what, pattern in UNRESOLVED
         for match in pattern.finditer(text)
     ]
@@ -288,6 +296,7 @@ def compare_quarto(path: Path, instances: Sequence[Instance]) -> list[Problem]:
     """
     render, targets = expected_from_quarto(path)
     pages = [instance.page for instance in instances]
+    made = [*pages, CARD]
     chosen = [entry for entry in render if not entry.startswith("!")]
     barred = [entry[1:] for entry in render if entry.startswith("!")]
     rendered = {page for page in pages if any(fnmatch.fnmatch(page, entry) for entry in chosen)}
@@ -297,10 +306,10 @@ def compare_quarto(path: Path, instances: Sequence[Instance]) -> list[Problem]:
     out += [Problem(name, f"the sidebar lacks {page}", next_step=step) for page in pages if page not in targets]
     for entry in chosen:
         there = (path.parent / entry).exists() and entry not in pages and not entry.startswith("report/")
-        if not there and not any(fnmatch.fnmatch(page, entry) for page in pages):
+        if not there and not any(fnmatch.fnmatch(page, entry) for page in made):
             out.append(Problem(name, f"the render list names a page no chapter makes: {entry}", next_step=step))
     for entry in targets:
         there = (path.parent / entry).is_file() and entry != "index.ipynb" and not entry.startswith("report/")
-        if entry not in pages and not there:
+        if entry not in made and not there:
             out.append(Problem(name, f"the sidebar names a page no chapter makes: {entry}", next_step=step))
     return out

@@ -56,7 +56,9 @@ def run_all(
     if chosen:
         make_font_cache(root / ".traceaudit" / "matplotlib")
     env = {"TRACEAUDIT_ROOT": str(root), "MPLCONFIGDIR": str(root / ".traceaudit" / "matplotlib"), **env}
-    waiting, running, idle = list(chosen), {}, []
+    waiting = list(chosen)
+    running: dict[Instance, Execution] = {}
+    idle: list[Worker] = []
     results: dict[Instance, Executed] = {}
     failures: dict[Instance, TraceAuditError] = {}
     try:
@@ -73,6 +75,7 @@ def run_all(
                         env=env,
                         label=str(instance),
                         title=instance.title,
+                        page=(instance.page, instance.id),
                         worker=worker,
                     )
                 except TraceAuditError as error:
@@ -89,8 +92,8 @@ def run_all(
                 except TraceAuditError as error:
                     failures[instance] = error
                     progress.line(instance, "failed")
-                if worker := running.pop(instance).close(keep_worker=True):
-                    idle.append(worker)
+                if kept := running.pop(instance).close(keep_worker=True):
+                    idle.append(kept)
             time.sleep(0.02)
     finally:
         for execution in running.values():

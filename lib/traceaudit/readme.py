@@ -29,7 +29,7 @@ def headline(root: Path) -> str:
             ("best published judge", "published_best_joint"),
         ):
             value = values[f"{prefix}_{key}"]
-            bar = "█" * round(WIDTH * float(value.raw))
+            bar = "█" * round(WIDTH * value.raw) if isinstance(value.raw, int | float) else ""
             rows.append(f"{name:<10} {says:<26} {bar:<{WIDTH}} {value.shown}")
             name = ""
     return "```text\n" + "\n".join(rows) + "\n```\n"

@@ -15,13 +15,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import cli, committed, pages
+from . import card, cli, committed, pages
+from .claims import Finding
 from .errors import GuardFailed, NothingToCheck, RecordMismatch, UsageError
 from .execute import Executed
+from .finishing import commit_of, finish
 from .guards import raise_if
 from .instances import Instance, load_chapters
-from .run import build, check
+from .published import check_site
+from .publishing import publish
+from .run import build, built_path, check
 from .sources import VARIABLE
+from .values import Value
 
 __all__ = ["add_commands", "project_root"]
 
@@ -38,6 +43,9 @@ def add_commands(commands: Any) -> None:
     checking = commands.add_parser("check", help="run every chapter again and compare with the stored records")
     checking.add_argument("--only", nargs="+", metavar="NAME", default=None, help="chapters, or CHAPTER.SPLIT")
     checking.add_argument("--workers", type=cli.positive, default=2, help="worker processes at a time (2)")
+    checking.add_argument(
+        "--site", metavar="URL|DIR", default=None, help="run nothing; hold a published site against the stored records"
+    )
     checking.set_defaults(run=_check)
     for parser in (making, checking):
         parser.add_argument("--engine", default="auto", help="auto, upstream or independent")
@@ -51,9 +59,13 @@ def add_commands(commands: Any) -> None:
     readme = commands.add_parser("readme", help="write the README's generated blocks anew from the records")
     readme.add_argument("--check", action="store_true", help="write nothing; exit 1 where a block differs")
     readme.set_defaults(run=_readme)
-    site = commands.add_parser("check-site", help="check the rendered pages for what renderers let pass")
+    site = commands.add_parser("check-site", help="finish the rendered site and check it for what renderers let pass")
     site.add_argument("folder", nargs="?", default=None, help="the site; by default the project's output folder")
     site.set_defaults(run=_check_site)
+    publishing = commands.add_parser("publish", help="build the report, check it, put it on a branch of its own")
+    publishing.add_argument("--remote", metavar="NAME", default="", help="push there; without it nothing is pushed")
+    publishing.add_argument("--branch", metavar="NAME", default="gh-pages", help="the branch (gh-pages)")
+    publishing.set_defaults(run=_publish)
 
 
 def _add_judges(parser: argparse.ArgumentParser) -> None:
@@ -95,8 +107,8 @@ def _parameters(engine: str) -> dict[str, str]:
     return {"source": "", "engine": engine}
 
 
-def _state(source: str | None, judges: str | None) -> str:
-    """A digest of all that the sources hold, verified and said."""
+def _state(source: str | None, judges: str | None) -> tuple[str, list[str]]:
+    """A digest of all that the sources hold, verified and said, and what was said."""
     from .trail import judges_source
     from .trail.source_state import source_state
 
@@ -105,12 +117,13 @@ def _state(source: str | None, judges: str | None) -> str:
     benchmark, replies = source_state(source), judges_source.state(judges)
     cli.say(benchmark.line)
     cli.say(replies.line)
-    return f"{benchmark.digest} {replies.digest}"
+    return f"{benchmark.digest} {replies.digest}", [benchmark.line, replies.line]
 
 
 def _build(arguments: argparse.Namespace) -> int:
     parameters, root = _parameters(arguments.engine), project_root()
-    state = _state(arguments.source, arguments.judges)
+    started = os.environ.get(card.STARTED) or card.now()
+    state, said = _state(arguments.source, arguments.judges)
     done = build(
         root,
         parameters=parameters,
@@ -118,18 +131,32 @@ def _build(arguments: argparse.Namespace) -> int:
         workers=arguments.workers,
         record=arguments.record,
         may_record=_may_record,
-        say=cli.say,
+        say=_say_what_changes,
         key_extra=state,
         env=_environment(arguments.source, arguments.judges),
     )
+    _write_card(root, started, said)
     cli.say(f"{len(done.executed)} pages executed, {len(done.unchanged)} unchanged")
     if done.recorded:
         cli.say(f"{len(done.recorded)} records written")
     return 0
 
 
+def _write_card(root: Path, started: str, said: list[str]) -> None:
+    kept = ((each, root / built_path(each)) for each in _instances(root))
+    entries = [card.entry(each, path.read_bytes() if path.is_file() else None, since=started) for each, path in kept]
+    card.write_card(root, entries, commit=commit_of(root), sources=said)
+
+
+def _say_what_changes(line: str) -> None:
+    """Progress without the pages that stay as they are: a renderer builds again before it starts."""
+    if not line.endswith(": unchanged"):
+        cli.say(line)
+
+
 def _may_record(executed: Executed) -> str | None:
-    recalled = [item for item in (*executed.values.values(), *executed.findings.values()) if item.mode != "measured"]
+    items: list[Value | Finding] = [*executed.values.values(), *executed.findings.values()]
+    recalled = [item for item in items if item.mode != "measured"]
     if recalled:
         return f"{len(recalled)} values or findings were recalled, not measured"
     recordable = executed.provenance.get("recordable", "its provenance says nothing about it")
@@ -137,6 +164,10 @@ def _may_record(executed: Executed) -> str | None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    if arguments.site is not None:
+        if arguments.only is not None or arguments.source is not None or arguments.judges is not None:
+            raise UsageError("a site is checked as a whole", next_step="leave out --only, --source and --judges")
+        return check_site(arguments.site, project_root(), cli.say)
     parameters, root = _parameters(arguments.engine), project_root()
     _state(arguments.source, arguments.judges)
     report = check(
@@ -182,7 +213,7 @@ def _readme(arguments: argparse.Namespace) -> int:
 
 def _report(arguments: argparse.Namespace) -> int:
     root = project_root()
-    environment = {**os.environ, **_environment(arguments.source, arguments.judges)}
+    environment = {**os.environ, **_environment(arguments.source, arguments.judges), card.STARTED: card.now()}
     os.environ.update(environment)
     quarto = shutil.which("quarto")
     if arguments.renderer == "quarto" and quarto is None:
@@ -196,7 +227,7 @@ def _report(arguments: argparse.Namespace) -> int:
         cli.say(f"nothing changed since the site was rendered: {index}")
         return 0
     stamp.unlink(missing_ok=True)
-    if preview:
+    if quarto is None or preview:
         cli.say("rendering a preview with smalldocs" + (", since quarto is not on this machine" if not quarto else ""))
         command = [sys.executable, "-m", "smalldocs.cli", "render"]
         if (entry := Path(sys.executable).with_name("smalldocs")).exists():
@@ -220,18 +251,26 @@ def _instances(root: Path) -> list[Instance]:
 
 
 def _site_state(root: Path, renderer: str) -> str:
-    """Digest of everything that a rendered site depends on: pages, configuration, style, renderer."""
-    digest = hashlib.sha256(renderer.encode())
+    """Digest of everything that a rendered site depends on: pages, configuration, style, renderer, commit."""
+    digest = hashlib.sha256(f"{renderer} {commit_of(root)}".encode())
     names = [instance.page for instance in _instances(root)]
     for name in ("_quarto.yml", "chapters/style.css", *sorted(names)):
         digest.update(name.encode() + b"\0" + (root / name).read_bytes() + b"\0")
     return digest.hexdigest()
 
 
+def _publish(arguments: argparse.Namespace) -> int:
+    def made() -> int:
+        return _report(argparse.Namespace(renderer="auto", source=None, judges=None))
+
+    return publish(project_root(), build=made, remote=arguments.remote, branch=arguments.branch, say=cli.say)
+
+
 def _check_site(arguments: argparse.Namespace) -> int:
     root = project_root()
     instances = _instances(root)
     folder = Path(arguments.folder) if arguments.folder else root / "_site"
+    finish(root, folder, instances=instances)
     problems = pages.compare_quarto(root / "_quarto.yml", instances)
     names = [instance.page for instance in instances]
     problems += pages.check_pages(folder, names, {name: root / name for name in names})

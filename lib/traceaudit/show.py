@@ -6,60 +6,72 @@ record. All text that comes from data is escaped.
 
 from __future__ import annotations
 
-import base64
 import html
-import io
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from .chapter import Chapter
 from .claims import Claim, Finding
+from .figures import COLOURS, drawable, figure, label
 from .values import Value
 
 __all__ = [
     "COLOURS",
+    "TABLE_MIME",
     "banner",
     "cell",
+    "drawable",
     "escape",
     "figure",
     "findings",
     "inline",
+    "label",
     "listing",
     "markdown",
     "provenance",
+    "raw",
+    "signature",
     "table",
 ]
 
-COLOURS = {
-    "blue": "#0072b2",
-    "orange": "#d55e00",
-    "green": "#009e73",
-    "pink": "#cc79a7",
-    "sky": "#56b4e9",
-    "grey": "#6b6b6b",
-}
-"""A palette that stays apart for colour-blind readers (Okabe and Ito, 2008)."""
-
 # Characters that Markdown, a table row or HTML would take for markup, as entities: they are shown as themselves.
 _MARKUP = {character: f"&#{ord(character)};" for character in "&<>\"'\\`*_{}[]()#+-.!|~^$@:"}
+# Controls, and what no reader could see: joiners, fillers, variations, tags.
 _CONTROL = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+    r"[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    r"\u3164\ud800-\udfff\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    r"\U000e0000-\U000e0fff]"
 )
+_MARK = r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
+_TOWER = re.compile(f"(?<={_MARK}{{4}}){_MARK}")  # marks on marks grow over the lines around them
+TABLE_MIME = "application/vnd.traceaudit.table+json"
+"""Beside a table's Markdown: its caption, columns and cells as data, for who takes it away."""
+
 _WIDEST = 44  # characters; a column is never given more of a table's width than this many
 _LONG = 24  # characters; a longer value may break anywhere, a shorter one stays on one line
 
 
 def escape(text: str) -> str:
     """Text from data, safe in Markdown, in a table cell and in HTML; control characters are shown by their code."""
-    visible = _CONTROL.sub(lambda match: f"<U+{ord(match.group()):04X}>", text)
-    return "".join(_MARKUP.get(character, character) for character in visible)
+    return "".join(_MARKUP.get(character, character) for character in _visible(text))
+
+
+def _visible(text: str) -> str:
+    for unseen in (_TOWER, _CONTROL):
+        text = unseen.sub(lambda match: f"<U+{ord(match.group()):04X}>", text)
+    return text
 
 
 def inline(value: Value) -> str:
     """A value as it stands in prose and tables, with its name for the reader who asks."""
-    kind = "value long" if len(value.shown) > _LONG else "value"
+    kind = "value long" if len(_visible(value.shown)) > _LONG else "value"
     return f'<span class="{kind}" data-name="{value.name}">{escape(value.shown)}</span>'
+
+
+def raw(text: str) -> str:
+    """Text from data that is no value: escaped, apart from the direction of what stands beside it, free to break."""
+    return f'<span class="{"raw long" if len(_visible(text)) > _LONG else "raw"}">{escape(text)}</span>'
 
 
 def cell(content: Value | Finding | str | None) -> str:
@@ -79,11 +91,11 @@ def verdict(finding: Finding) -> str:
     return f'<span class="verdict {kind}" data-finding="{finding.id}">{finding.verdict}</span>'
 
 
-def markdown(text: str) -> None:
-    """Show Markdown as one display output."""
-    from IPython.display import Markdown, display
+def markdown(text: str, beside: Mapping[str, Any] | None = None) -> None:
+    """Show Markdown as one display output; ``beside`` holds more of the same output, by MIME type."""
+    from IPython.display import display
 
-    display(Markdown(text))
+    display({"text/markdown": text, "text/plain": "<Markdown>", **(beside or {})}, raw=True)
 
 
 def table(
@@ -93,8 +105,9 @@ def table(
     caption: str,
     numeric: int | Collection[int] = 1,
     fold: str = "",
+    kind: str = "",
 ) -> None:
-    """Show a table.
+    """Show a table, and its cells as data beside it.
 
     Args:
         columns: Headings.
@@ -102,11 +115,32 @@ def table(
         caption: One sentence, shown above.
         numeric: Columns that are set to the right: these positions, or all from this one on.
         fold: What to open to see the table, for one that most readers pass over.
+        kind: A class for the element around it, such as ``claims``.
     """
-    body = _table(columns, rows, caption=caption, numeric=numeric)
+    kept = [list(row) for row in rows]
+    body = _table(columns, kept, caption=caption, numeric=numeric)
     if fold:
         body = f"<details>\n<summary>{_line(fold)}</summary>\n\n{body}\n</details>"
-    markdown(body)
+    if kind:
+        body = f'<div class="{kind}">\n\n{body}\n</div>'
+    data = {"caption": caption, "columns": list(columns), "rows": [[_data(content) for content in row] for row in kept]}
+    markdown(body, {TABLE_MIME: data})
+
+
+def _data(content: Value | Finding | str | None) -> Any:
+    """One cell as data: a value with its raw form, a finding with its verdict, or words without markup."""
+    if isinstance(content, Value):
+        told = {"name": content.name, "shown": content.shown, "raw": content.raw, "unit": content.unit, "n": content.n}
+        return _utf8(told)
+    if isinstance(content, Finding):
+        return {"finding": content.id, "verdict": str(content.verdict), "magnitude": content.magnitude}
+    words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", re.sub(r"<[^>]*>", "", content or ""))
+    return html.unescape(words.replace("`", "").replace("**", ""))
+
+
+def _utf8(told: dict[str, Any]) -> dict[str, Any]:
+    """Lone surrogates by their code, as everywhere on a page: no file could hold them."""
+    return {key: _visible(item) if isinstance(item, str) else item for key, item in told.items()}
 
 
 def _table(
@@ -137,20 +171,19 @@ def _width(shown: str) -> int:
     return len(html.unescape(re.sub(r"<[^>]*>", "", shown)))
 
 
-def findings(found: Mapping[str, Finding], claims: Mapping[str, Claim], *, caption: str, link: bool = False) -> None:
-    """Show findings as a table: id, claim, verdict, how far off it is.
+def findings(found: Mapping[str, Finding], claims: Mapping[str, Claim], *, caption: str) -> None:
+    """Show findings as a table: id, claim, verdict, how far off it is; each id is a permanent link to its row.
 
     Args:
         found: claim id -> finding.
         claims: claim id -> claim.
         caption: One sentence, shown above.
-        link: Let each id be an anchor that other pages and people can point at.
     """
-    rows = []
+    rows: list[list[Value | Finding | str | None]] = []
     for id, finding in found.items():
-        name = f'<span id="{id}">[{id}](#{id})</span>' if link else id
+        name = f'<span id="{id}">[{id}](#{id})</span>'
         rows.append([name, escape(claims[id].sentence), finding, escape(finding.magnitude)])
-    table(("id", "claim", "verdict", "what was measured"), rows, caption=caption, numeric=4)
+    table(("id", "claim", "verdict", "what was measured"), rows, caption=caption, numeric=4, kind="claims")
 
 
 def banner(chapter: Chapter) -> None:
@@ -182,55 +215,19 @@ def _bold(text: str) -> str:
     return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", text)
 
 
-def figure(draw: Callable[[Any], None], *, alt: str, caption: str, size: tuple[float, float] = (7.2, 4.0)) -> None:
-    """Draw a figure and show it as one SVG image with its finding as alternative text.
-
-    Args:
-        draw: Takes a Matplotlib axes and draws from values.
-        alt: The finding, as a sentence for who cannot see the figure.
-        caption: One sentence, shown below.
-        size: Inches.
-
-    The bytes depend on the values alone: no date, fixed ids, text as paths.
-    """
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    style = {
-        "svg.hashsalt": "traceaudit",
-        "svg.fonttype": "path",
-        "font.size": 10,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.edgecolor": COLOURS["grey"],
-        "axes.labelcolor": "#333333",
-        "xtick.color": "#333333",
-        "ytick.color": "#333333",
-        "figure.facecolor": "white",
-    }
-    with matplotlib.rc_context(style):
-        drawn, axes = pyplot.subplots(figsize=size, layout="constrained")
-        draw(axes)
-        out = io.BytesIO()
-        drawn.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-        pyplot.close(drawn)
-    data = base64.b64encode(out.getvalue()).decode()
-    image = f'<img alt="{_line(alt)}" src="data:image/svg+xml;base64,{data}">'
-    markdown(f"<figure>{image}<figcaption>{_line(caption)}</figcaption></figure>")
-
-
 def listing(chapter: Chapter) -> None:
-    """Show every value of the page in a folded table: name, shown, raw, unit, n, what was left out, mode."""
-    rows = []
+    """Show every value of the page in a folded table: name, shown, raw, unit, n, what was left out, mode.
+
+    Each row is the anchor ``v-<name>``, where whoever asks for a value on the page is led.
+    """
+    rows: list[list[Value | Finding | str | None]] = []
     for value in chapter.values:
         dropped = "; ".join(f"{n}: {escape(reason)}" for reason, n in sorted(value.dropped.items()))
         rows.append(
             [
-                f"`{value.name}`",
+                f'<span id="v-{value.name}">`{value.name}`</span>',
                 value,
-                escape("undefined" if value.raw is None else repr(value.raw)),
+                raw("undefined" if value.raw is None else repr(value.raw)),
                 escape(", ".join(part for part in (value.unit, value.of) if part)),
                 "" if value.n is None else str(value.n),
                 dropped,
@@ -240,14 +237,30 @@ def listing(chapter: Chapter) -> None:
     columns = ("name", "shown", "raw", "unit, of", "n", "left out", "mode")
     body = _table(columns, rows, numeric=7)
     summary = f"<summary>Every value of this page ({len(rows)})</summary>"
-    markdown(f'<details class="listing">\n{summary}\n\n{body}\n</details>')
+    signed = signature(chapter.provenance())
+    signed = f"<p>Signature of each that was measured: {raw(signed)}</p>" if signed else ""
+    markdown(f'<details class="listing">\n{summary}\n{signed}\n\n{body}\n</details>')
+
+
+def signature(told: Mapping[str, Any]) -> str:
+    """What must be equal for two values of one name to be comparable: benchmark, commit, engine, inputs, library."""
+    versions = told.get("versions") or {}
+    parts = [
+        told.get("benchmark"),
+        f"split {told['split']}" if told.get("split") else "",
+        f"commit {str(told['commit'])[:12]}" if told.get("commit") else "",
+        f"engine {told['engine']}" if told.get("engine") else "",
+        f"traces {str(told['traces_digest'])[:12]}" if told.get("traces_digest") else "",
+        *(f"{name} {version}" for name, version in versions.items()),
+    ]
+    return " · ".join(str(part) for part in parts if part)
 
 
 def provenance(chapter: Chapter) -> None:
     """Show what the values of this page rest on."""
     told = chapter.provenance()
-    rows = [[escape(key), escape(_flat(value))] for key, value in told.items() if value not in ("", {}, None)]
-    body = _table(("", "of this page"), rows, numeric=2)
+    rows = [[raw(key), raw(_flat(value))] for key, value in told.items() if value not in ("", {}, None)]
+    body = _table(("what", "of this page"), rows, numeric=2)
     markdown(f'<details class="provenance">\n<summary>What this page rests on</summary>\n\n{body}\n</details>')
 
 

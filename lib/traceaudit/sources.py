@@ -91,7 +91,7 @@ def shown_address(address: str) -> str:
 
 
 def _open(folder: Path, pin: Pin, kind: str | None) -> Source:
-    problem = None
+    problems: list[NothingToCheck] = []
     try:
         objects = find_objects(folder)
         if objects is None and not folder.is_dir():
@@ -105,20 +105,20 @@ def _open(folder: Path, pin: Pin, kind: str | None) -> Source:
             try:
                 return GitSource(objects, pin, str(folder), kind=kind or "git")
             except NothingToCheck as error:
-                problem = error
+                problems.append(error)
         if folder.is_dir():
             try:
                 return FolderSource(folder, pin, str(folder), kind=kind or "folder")
             except NothingToCheck as error:
-                problem = problem or error
+                problems.append(error)
     except OSError as error:
-        problem = NothingToCheck(
+        raise NothingToCheck(
             "the source cannot be opened",
             where=str(folder),
             got=error.strerror or str(error),
             next_step="correct the path or its permissions",
-        )
-    raise problem
+        ) from None
+    raise problems[0]
 
 
 def cached_source(pin: Pin, environ: Mapping[str, str] = os.environ) -> Source | None:

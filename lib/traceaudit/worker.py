@@ -21,7 +21,32 @@ import nbformat
 __all__ = ["main", "run", "stop_descendants"]
 
 PROBE_TAG = "traceaudit-probe"
-PROBE = "print(__import__('sys').executable)"
+# Asked of the kernel after the chapter's last cell. Memory is that of the largest process of the chapter: the kernel,
+# or one it started (such as the pinned scorer's). Linux says a process's own highest mark in VmHWM. What getrusage says
+# of children that have ended includes what the kernel held when it started them, which is never more than the kernel's
+# own mark, so the largest of all is right.
+PROBE = r"""
+import json, re, resource, sys
+def peak():
+    import psutil
+    kernel, unit = psutil.Process(), 1 if sys.platform == "darwin" else 1024
+    peaks = [resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit]
+    for process in [kernel, *kernel.children(recursive=True)]:
+        try:
+            with open(f"/proc/{process.pid}/status") as status:
+                peaks.append(int(re.search(r"VmHWM:\s*(\d+) kB", status.read())[1]) * 1024)
+        except (OSError, TypeError):  # not Linux, or it has just ended
+            if process == kernel:
+                peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
+            elif process.is_running():
+                peaks.append(process.memory_info().rss)
+    return max(peaks)
+try:
+    peak_bytes = peak()
+except Exception:  # no figure is better than a chapter that fails for it
+    peak_bytes = None
+print(json.dumps({"python": sys.executable, "peak_bytes": peak_bytes}))
+"""
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
@@ -32,7 +57,8 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
             kernel's sockets), ``python``, ``timeout`` and ``cell_timeout`` in seconds.
 
     Returns:
-        ``{"outcome": "done", "python": …}``, or an outcome of ``raised``, ``timeout``, ``dead`` or ``broken`` with the
+        ``{"outcome": "done", "python": …, "peak_bytes": …}`` (the highest memory of the chapter's largest process, or
+        None where it could not be read), or an outcome of ``raised``, ``timeout``, ``dead`` or ``broken`` with the
         index of the cell it happened in (None before the first) and the text of the error. Indexes count the cells
         of the source, so they do not move with the injected cell.
     """
@@ -81,9 +107,10 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         return failed("broken", error)
     probe = next(cell for cell in executed.cells if cell.id == PROBE_TAG)
     executed.cells.remove(probe)
-    python = "".join(output.get("text", "") for output in probe.outputs).strip()
+    said = "".join(output.get("text", "") for output in probe.outputs).strip()
+    found: dict[str, Any] = json.loads(said) if said else {}
     Path(request["output"]).write_text(nbformat.writes(executed, version=nbformat.NO_CONVERT), encoding="utf-8")
-    return {"outcome": "done", "python": python}
+    return {"outcome": "done", "python": found.get("python", ""), "peak_bytes": found.get("peak_bytes")}
 
 
 def _manager_class(runtime: str, python: str) -> type:

@@ -1,38 +1,35 @@
-"""How fast the engines score every distinct span with every label on all real gold: measured in one run, as ratios.
+"""What scoring costs on all real gold with every label at every distinct span, as ratios.
 
-    TRACEAUDIT_SCORER_SOURCE=<source> python -m pytest tests/bench/bench_engines.py -s
+    TRACEAUDIT_SCORER_SOURCE=<source> make bench
 
-All sides read their files from the same folder within the time that is taken; rounds alternate, the best one counts.
+All sides read their files from the same folders within the time that is taken, which is the processor's: it counts
+neither what other processes do nor waiting for them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gc
-import io
 import json
-import subprocess
 import time
-import tomllib
-import types
-from collections.abc import Callable
 from pathlib import Path
 
 import orjson
 import pytest
 
+from traceaudit.trail import documents, pin
 from traceaudit.trail.independent import IndependentEngine
 
-ROUNDS = 7
+from .scorers import independent, read, upstream
+
+CLOCK = time.process_time
 FASTER_THAN_UPSTREAM, SLOWER_THAN_ORJSON = 6.0, 2.5
 FOLDERS = ("processed_annotations_gaia", "processed_annotations_swe_bench")
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory, root: Path, trail_source: Path) -> Path:
+def files(tmp_path_factory, trail_source: Path) -> Path:
     """Two folders of 148 files: gold and replies."""
-    labels = _labels(root)
-    folder = tmp_path_factory.mktemp("bench")
+    folder, labels = tmp_path_factory.mktemp("bench"), pin.taxonomy()
     for side in ("gold", "replies"):
         (folder / side).mkdir()
     for name in FOLDERS:
@@ -47,86 +44,76 @@ def files(tmp_path_factory, root: Path, trail_source: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def predictions(files: Path) -> int:
+    return sum(len(json.loads(data)["errors"]) for data in read(files / "replies").values())
+
+
 @pytest.mark.real
-def test_against_orjson(files, root):
+def test_against_orjson(files, predictions, compare):
     """Scoring costs at most a small multiple of the fastest parse of the replies alone."""
-    times = best({"independent": _independent(files, root), "orjson": _orjson(files)})
-    ratio = times["independent"] / times["orjson"]
-    print(f"\nindependent {times['independent'] * 1e3:.1f} ms, orjson {times['orjson'] * 1e3:.1f} ms: {ratio:.2f}x")
+    ratio = compare(
+        independent(files),
+        lambda: [orjson.loads(data) is None for data in read(files / "replies").values()],
+        compares="scoring all gold with the independent engine, against parsing the replies alone with orjson",
+        size=predictions,
+        unit="predicted errors",
+    )
     assert ratio <= SLOWER_THAN_ORJSON
 
 
+@pytest.mark.real
+def test_loading(files, compare):
+    """What reading costs us over the fastest parser, which takes no care of what the pinned scorer would accept."""
+
+    def ours() -> None:
+        for side, load in (("gold", documents.load_gold), ("replies", documents.load_reply)):
+            for data in read(files / side).values():
+                with contextlib.suppress(ValueError):
+                    load(data)
+
+    def fastest() -> None:
+        for side in ("gold", "replies"):
+            for data in read(files / side).values():
+                with contextlib.suppress(ValueError):
+                    orjson.loads(data)
+
+    n = sum(len(read(files / side)) for side in ("gold", "replies"))
+    compares = "loading gold and replies as the scorer would read them, against parsing the same files with orjson"
+    compare(ours, fastest, compares=compares, size=n, unit="files")
+
+
 @pytest.mark.upstream
-def test_against_upstream(files, root, scorer_source):
+def test_against_upstream(files, predictions, scorer_bytes, compare):
     """The pinned scorer's own main, in this process and on these folders: nothing of the worker's cost is counted."""
-    times = best({"upstream": _upstream(files, root, scorer_source), "independent": _independent(files, root)})
-    ratio = times["upstream"] / times["independent"]
-    print(f"\nupstream {times['upstream'] * 1e3:.1f} ms, independent {times['independent'] * 1e3:.1f} ms: {ratio:.2f}x")
+    ratio = compare(
+        upstream(files, scorer_bytes),
+        independent(files),
+        compares="scoring all gold with the pinned scorer, against the independent engine",
+        size=predictions,
+        unit="predicted errors",
+    )
     assert ratio >= FASTER_THAN_UPSTREAM
 
 
 @pytest.mark.real
-def test_rescans(files, root):
-    """A rescan of the gold against itself under another label order, per order."""
-    engine = IndependentEngine(_labels(root))
-    parsed = [_parsed(data) for data in _read(files / "gold").values()]
-    pairs = [(document, document) for document in parsed if document is not None]
-    orders = [engine.taxonomy[at:] + engine.taxonomy[:at] for at in range(len(engine.taxonomy))]
-    start = time.perf_counter()
-    for order in orders:
-        engine.trace_many(pairs, order)
-    print(f"\nrescan of {len(pairs)} traces: {(time.perf_counter() - start) / len(orders) * 1e3:.2f} ms an order")
+def test_rescan(files, compare):
+    """Scoring the gold against itself from files, against a rescan of the parsed gold under another label order."""
+    engine = IndependentEngine(pin.taxonomy())
+    parsed = []
+    for data in read(files / "gold").values():
+        with contextlib.suppress(ValueError):
+            parsed.append(json.loads(data))
+    pairs = [(document, document) for document in parsed]
+    orders = [engine.taxonomy[at:] + engine.taxonomy[:at] for at in range(1, len(engine.taxonomy))]
 
+    def whole() -> None:
+        for _ in orders:
+            engine.score(read(files / "gold"), read(files / "gold"))
 
-def best(runs: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Seconds of each run's best round; rounds alternate so that a busy machine slows all alike."""
-    times = dict.fromkeys(runs, float("inf"))
-    for run in runs.values():
-        run()
-    for _ in range(ROUNDS):
-        for name, run in runs.items():
-            gc.collect()
-            start = time.perf_counter()
-            run()
-            times[name] = min(times[name], time.perf_counter() - start)
-    return times
+    def again() -> None:
+        for order in orders:
+            engine.trace_many(pairs, order)
 
-
-def _independent(files: Path, root: Path) -> Callable[[], object]:
-    engine = IndependentEngine(_labels(root))
-    return lambda: engine.score(_read(files / "gold"), _read(files / "replies"))
-
-
-def _orjson(files: Path) -> Callable[[], object]:
-    return lambda: [orjson.loads(data) is None for data in _read(files / "replies").values()]
-
-
-def _upstream(files: Path, root: Path, source: str) -> Callable[[], object]:
-    pin = tomllib.loads((root / "data-pins/trail.toml").read_text("utf-8"))
-    file = Path(source, pin["scorer"]["path"])
-    name = f"{pin['commit']}:{pin['scorer']['path']}"
-    show = ["git", "-C", source, "show", name]
-    data = file.read_bytes() if file.is_file() else subprocess.run(show, check=True, capture_output=True).stdout
-    scorer = types.ModuleType("pinned_scorer")
-    exec(compile(data, "<pinned scorer>", "exec"), scorer.__dict__)
-
-    def run() -> object:
-        with contextlib.redirect_stdout(io.StringIO()):
-            return scorer.main(str(files / "gold"), str(files / "replies"))
-
-    return run
-
-
-def _read(folder: Path) -> dict[str, bytes]:
-    return {file.stem: file.read_bytes() for file in folder.iterdir()}
-
-
-def _parsed(data: bytes) -> object:
-    try:
-        return json.loads(data)
-    except ValueError:
-        return None
-
-
-def _labels(root: Path) -> tuple[str, ...]:
-    return tuple(tomllib.loads((root / "data-pins/trail-taxonomy.toml").read_text("utf-8"))["labels"])
+    compares = "scoring the gold against itself from its files, against scoring it parsed under another label order"
+    compare(whole, again, compares=compares, size=len(pairs), unit="traces")

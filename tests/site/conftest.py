@@ -6,14 +6,23 @@ import copy
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from traceaudit.card import Entry, write_card
+from traceaudit.finishing import commit_of, finish
+from traceaudit.linking import link_tables, link_values
 from traceaudit.notebooks import fill_inline, set_title, strip_run, to_bytes
+from traceaudit.pages import CARD
 
 from ..chapters.running import INSTANCES, REAL, ROOT, run
+from . import browser_support
+
+COPIED = ("CITATION.cff", "chapters/style.css", "chapters/chapters.toml", "data-pins/records/digests.toml")
 
 
 def write_pages(root: Path) -> None:
@@ -27,6 +36,8 @@ def write_pages(root: Path) -> None:
         fill_inline(notebook, ran.values, each.id)
         strip_run(notebook, "")
         set_title(notebook, each.title)
+        link_values(notebook, ran.values)
+        link_tables(notebook, each.page, each.id)
         (root / each.page).write_bytes(to_bytes(notebook))
 
 
@@ -39,8 +50,11 @@ def project(tmp_path_factory) -> Path:
     for key in ("pre-render", "post-render"):
         assert config["project"].pop(key).startswith("make ")
     (root / "_quarto.yml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-    (root / "chapters").mkdir()
-    shutil.copy(ROOT / "chapters" / "style.css", root / "chapters" / "style.css")
+    for name in COPIED:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, root / name)
+    if CARD in config["project"]["render"]:
+        write_card(root, [Entry(each) for each in INSTANCES], commit=commit_of(ROOT), rendered_by="a test")
     return root
 
 
@@ -48,12 +62,16 @@ def _render(project: Path, target: Path, command: list[str]) -> Path:
     shutil.copytree(project, target)
     done = subprocess.run(command, cwd=target, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    finish(target, target / "_site", instances=INSTANCES, commit=commit_of(ROOT))
     return target
 
 
-@pytest.fixture(scope="session", params=["preview", pytest.param("quarto", marks=pytest.mark.quarto)])
+@pytest.fixture(
+    scope="session",
+    params=["preview", pytest.param("quarto", marks=[pytest.mark.quarto, pytest.mark.timeout(900)])],
+)
 def site(request, project, tmp_path_factory) -> Path:
-    """The project with its rendered ``_site``, once per renderer."""
+    """The project with its rendered and finished ``_site``, once per renderer."""
     target = tmp_path_factory.mktemp("site") / request.param
     if request.param == "preview":
         return _render(project, target, [str(Path(sys.executable).with_name("smalldocs")), "render"])
@@ -61,3 +79,19 @@ def site(request, project, tmp_path_factory) -> Path:
     if quarto is None:
         pytest.skip("quarto is not on this machine")
     return _render(project, target, [quarto, "render"])
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser; one per file, since as long as it is open no other event loop can run in this process."""
+    if shutil.which(browser_support.CHROMIUM) is None:
+        pytest.skip(browser_support.MISSING)
+    with browser_support.browser() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def base(site) -> Iterator[str]:
+    """Address of the served site, without a slash at the end."""
+    with browser_support.serve(site / "_site") as address:
+        yield address

@@ -28,11 +28,17 @@ def parse(data: bytes) -> Any:
         return _parse_flat(text)
 
 
+def _blank(text: str, at: int) -> int:
+    """The place after any blanks."""
+    found = _BLANK.match(text, at)
+    return found.end() if found else at
+
+
 def _parse_flat(text: str) -> Any:
     """Containers on a list of our own, scalars by the standard parser."""
     top: list[Any] = []
     stack: list[tuple[Any, str | None]] = [(top, None)]  # open containers; beside each, the name a value is due for
-    at = _BLANK.match(text).end()
+    at = _blank(text, 0)
 
     def bad(what: str) -> ValueError:
         return json.JSONDecodeError(what, text, at)
@@ -49,11 +55,11 @@ def _parse_flat(text: str) -> Any:
         if text[at : at + 1] != '"':
             raise bad("Expecting property name enclosed in double quotes")
         name, end = _SCALAR(text, at)
-        end = _BLANK.match(text, end).end()
+        end = _blank(text, end)
         if text[end : end + 1] != ":":
             raise bad("Expecting ':' delimiter")
         stack[-1] = (stack[-1][0], name)
-        return _BLANK.match(text, end + 1).end()
+        return _blank(text, end + 1)
 
     while True:
         start = text[at : at + 1]  # a value is due here
@@ -61,7 +67,7 @@ def _parse_flat(text: str) -> Any:
             inner: Any = {} if start == "{" else []
             put(inner)
             stack.append((inner, None))
-            at = _BLANK.match(text, at + 1).end()
+            at = _blank(text, at + 1)
             if text[at : at + 1] != ("}" if start == "{" else "]"):
                 at = named() if start == "{" else at
                 continue
@@ -69,19 +75,19 @@ def _parse_flat(text: str) -> Any:
             value, at = _SCALAR(text, at)
             put(value)
         while len(stack) > 1:  # a value has ended
-            at = _BLANK.match(text, at).end()
+            at = _blank(text, at)
             mark, is_list = text[at : at + 1], isinstance(stack[-1][0], list)
             if mark == ("]" if is_list else "}"):
                 stack.pop()
                 at += 1
             elif mark == ",":
-                at = _BLANK.match(text, at + 1).end()
+                at = _blank(text, at + 1)
                 at = at if is_list else named()
                 break
             else:
                 raise bad("Expecting ',' delimiter")
         else:
-            at = _BLANK.match(text, at).end()
+            at = _blank(text, at)
             if at != len(text):
                 raise bad("Extra data")
             return top[0]

@@ -295,8 +295,11 @@ def command_index(source_spec: str | None, check: bool, out: str | None, say: Ca
     every = {split: pinned.trace_paths(split) for split in pinned.splits}
     total = sum(map(len, every.values()))
     source = find_source(source_spec, pinned.pin)
-    built, missing = Built(), []
-    for split, paths in every.items() if source else ():
+    built = Built()
+    missing: list[str] = []
+    for split, paths in every.items():
+        if source is None:
+            break
         reading = read_verified(source, pinned.pin, paths)
         part = build_index({split: {trace_id(path): data for path, data in reading.files.items()}})
         built |= part

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .. import fetching, sources
 from ..errors import NothingToCheck, PinMismatch, UsageError
@@ -40,7 +41,7 @@ __all__ = [
 VARIABLE = "TRACEAUDIT_JUDGES"
 MEMBER = 1 << 24  # bytes; no member is read beyond this
 UNPACKED = 1 << 28  # bytes; an archive that unpacks to more is refused
-PACKED: Mapping[bytes, Callable[[Path], io.BufferedIOBase]] = {
+PACKED: Mapping[bytes, Callable[..., Any]] = {
     b"\xfd7zXZ\x00": lzma.open, b"\x1f\x8b": gzip.open, b"BZh": bz2.open,
 }  # fmt: skip
 _DAMAGED = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError, OverflowError)
@@ -114,7 +115,8 @@ class TarSource(Source):
                         if not repeated:
                             yield name, None
                         continue
-                    data = archive.extractfile(member).read()
+                    stream = archive.extractfile(member)
+                    data = stream.read() if stream else b""
                     if len(data) != member.size:
                         raise EOFError("the archive ends in the middle of a file")
                     yield name, data
@@ -148,7 +150,8 @@ def _head(file: Path) -> bytes:
 
 def _plain(file: Path) -> io.BufferedIOBase:
     head = _head(file)
-    return next((unpack for magic, unpack in PACKED.items() if head.startswith(magic)), Path.open)(file, "rb")
+    opener: Callable[..., Any] = next((each for magic, each in PACKED.items() if head.startswith(magic)), Path.open)
+    return opener(file, "rb")
 
 
 def _is_archive(file: Path) -> bool:

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from ..committed import committed_bytes
 from ..errors import PinMismatch, UsageError
@@ -136,7 +137,8 @@ def load(folder: Path | None = None) -> TrailPin:
     ):
         _same(set(pin.extra[table]), names, table)
     scorer = pin.extra["scorer"]["path"]
-    if scorer not in pin.files or not pin.files[scorer].sha256:
+    scorer_sha256 = pin.files[scorer].sha256 if scorer in pin.files else None
+    if not scorer_sha256:
         raise PinMismatch(
             "the scorer must be pinned by SHA-256", where="trail.toml, scorer", got=str(scorer), next_step=RESTORE
         )
@@ -153,7 +155,7 @@ def load(folder: Path | None = None) -> TrailPin:
         pin=pin,
         splits=splits,
         scorer_path=scorer,
-        scorer_sha256=pin.files[scorer].sha256,
+        scorer_sha256=scorer_sha256,
         index_path=folder / str(index["path"]),
         index_sha256=str(index["sha256"]),
         index_digest=str(index["digest"]),
@@ -200,7 +202,7 @@ def _ids(pin: Pin, directory: object) -> tuple[str, ...]:
     return tuple(sorted(trace_id(path) for path in inside))
 
 
-def _same(found: set, expected: set, where: str) -> None:
+def _same(found: set[Any], expected: set[Any], where: str) -> None:
     if found != expected:
         odd = sorted(map(str, found ^ expected))
         raise PinMismatch(

@@ -181,8 +181,8 @@ def make_receipt(study: Study, replies: Replies) -> Receipt:
     """
     corpus = study.corpus
     upstream = study.engine.name == "upstream"
-    engine = SparedEngine(study.engine) if upstream else study.engine
-    spared = dataclasses.replace(study, engine=engine, memo={})
+    sparing = SparedEngine(study.engine) if upstream else None
+    spared = dataclasses.replace(study, engine=sparing or study.engine, memo={})
     judge = alone(lambda: score_judge(spared, corpus, replies.files), room=upstream)
     report, scored = judge.report, len(judge.figures)
     named = judge.emitted > 0
@@ -214,7 +214,7 @@ def make_receipt(study: Study, replies: Replies) -> Receipt:
         joint_scored=judge.over_scored("joint"),
         location_scored=judge.over_scored("location"),
         summed_unscored=alone(lambda: _summed_unscored(study, judge, replies.files), room=True),
-        short_circuited=len(engine.left_out & set(judge.traces)) if upstream else 0,
+        short_circuited=len(sparing.left_out & set(judge.traces)) if sparing else 0,
         provenance=study.provenance() | {"replies_digest": replies.digest},
     )
 

@@ -17,11 +17,13 @@ from markdown_it import MarkdownIt
 from ..errors import GuardFailed
 from ..pages import Page
 from ..pins import data_pins
+from ..show import escape
 
 __all__ = ["chapter_path", "render"]
 
 OPTION = re.compile(r"#\| *([a-z-]+): *(\S+)\s*\Z")
 HEADING = re.compile(r"^# +(.+)$", re.MULTILINE)
+VERBATIM = re.compile(r"[^\n\t]+")
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 FRAME = """\
 body { margin: 0; background: #fff; color: #1d1f21; font: 16px/1.5 system-ui, sans-serif; }
@@ -68,13 +70,13 @@ def _cell(cell: Mapping[str, Any], to_html: MarkdownIt) -> Iterator[str]:
         yield to_html.render(cell["source"])
     if cell["cell_type"] != "code":
         return
-    lines = cell["source"].splitlines()
-    options = dict(match.groups() for line in lines if (match := OPTION.match(line)))
+    lines = cell["source"].split("\n")
+    options = {match[1]: match[2] for line in lines if (match := OPTION.match(line))}
     if options.get("include") == "false":
         return
     code = "\n".join(line for line in lines if not line.startswith("#|"))
     if options.get("echo") != "false" and code.strip():
-        yield f"<details><summary>Code</summary><pre><code>{html.escape(code)}</code></pre></details>"
+        yield f"<details><summary>Code</summary><pre><code>{_verbatim(code)}</code></pre></details>"
     if options.get("output") == "false":
         return
     for output in cell.get("outputs", []):
@@ -82,9 +84,14 @@ def _cell(cell: Mapping[str, Any], to_html: MarkdownIt) -> Iterator[str]:
         if "text/markdown" in data:
             yield f'<div class="output">{to_html.render(data["text/markdown"])}</div>'
         elif output["output_type"] == "stream":
-            yield f"<pre>{html.escape(output['text'])}</pre>"
+            yield f"<pre>{_verbatim(output['text'])}</pre>"
         elif not any(kind.startswith("application/vnd.traceaudit.") for kind in data) and "text/plain" in data:
-            yield f"<pre>{html.escape(data['text/plain'])}</pre>"
+            yield f"<pre>{_verbatim(data['text/plain'])}</pre>"
+
+
+def _verbatim(text: str) -> str:
+    """Text in its own lines and columns, escaped; other controls are shown by their code, as everywhere."""
+    return VERBATIM.sub(lambda part: html.escape(html.unescape(escape(part.group()))), text)
 
 
 def _check(content: str) -> None:

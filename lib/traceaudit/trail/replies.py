@@ -16,9 +16,9 @@ import re
 import stat
 import tarfile
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from ..errors import NothingToCheck, TraceAuditError, UsageError
 from .reply_box import LIMITS, MIB, Box, Limits, Replies, shown, size, too_large
@@ -163,7 +163,8 @@ def _opened(path: Path, packed: str) -> IO[bytes]:
                 next_step="decompress the file first, or pack it as .tar.xz",
             ) from None
         return zstd.open(path, "rb")
-    return {"": Path.open, "gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}[packed](path, "rb")
+    openers: dict[str, Callable[..., Any]] = {"": Path.open, "gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+    return openers[packed](path, "rb")
 
 
 class _Counted(io.RawIOBase):
@@ -188,10 +189,10 @@ class _Member(tarfile.TarInfo):
     """A member; where the archive does not end with its end mark, it is damaged and not just at its end."""
 
     @classmethod
-    def fromtarfile(cls, tar: tarfile.TarFile) -> tarfile.TarInfo:
+    def fromtarfile(cls, tar: tarfile.TarFile) -> Self:
         try:
             return super().fromtarfile(tar)
-        except tarfile.EOFHeaderError:
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]  # Python has it, its stubs lack it
             raise
         except tarfile.HeaderError as error:
             raise tarfile.ReadError(f"no end mark ({error})") from None
@@ -206,8 +207,8 @@ def _read_tar(stream: IO[bytes], box: Box) -> None:
             kinds = ((member.issym(), LINK), (member.islnk(), "a hard link"), (not member.isreg(), ODD))
             problem = next((why for holds, why in (*kinds, (member.issparse(), "a sparse file")) if holds), "")
             trace = box.offer(member.name, problem)
-            if trace is not None:
-                box.take(trace, member.name, archive.extractfile(member))
+            if trace is not None and (inner := archive.extractfile(member)):  # none for what is no file
+                box.take(trace, member.name, inner)
 
 
 def _read_zip(path: Path, box: Box) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -136,7 +136,7 @@ class Study:
             NothingToCheck: replies are not in the source.
         """
         given = self.judges_given
-        loaded = (self.once(("judges", split), lambda split=split: given.load(split)) for split in self.corpora)
+        loaded = (self.once(("judges", split), partial(given.load, split)) for split in self.corpora)
         return tuple(run for runs in loaded for run in runs)
 
     @property

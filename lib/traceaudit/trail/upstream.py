@@ -54,9 +54,9 @@ def taxonomy_from_source(source: bytes) -> tuple[str, ...]:
 
 
 def _texts(node: ast.expr) -> tuple[str, ...]:
-    items = [item.value for item in node.elts if isinstance(item, ast.Constant)] if isinstance(node, ast.List) else []
-    whole = bool(items) and len(items) == len(node.elts) and all(isinstance(item, str) for item in items)
-    return tuple(items) if whole else ()
+    items = node.elts if isinstance(node, ast.List) else []
+    texts = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    return tuple(texts) if len(texts) == len(items) else ()
 
 
 class UpstreamEngine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ...claims import Finding, Verdict
 from ...values import Value, count, measure, score
@@ -26,7 +27,7 @@ def weighted_f1(study: Study) -> Iterator[Value]:
     """The support-weighted category F1 of every predictor on one split."""
     for name, predictor in PREDICTORS.items():
         result = scored(study, study.corpus, name)
-        more = {"n": len(result.report.scored), "dropped": dropped_reasons(result.report, study.corpus)}
+        more: dict[str, Any] = {"n": len(result.report.scored), "dropped": dropped_reasons(result.report, study.corpus)}
         yield score(
             f"weighted_f1_{predictor.slug}", result.report.weighted_f1, digits=4, of="labels, by support", **more
         )
@@ -41,7 +42,7 @@ def category_f1(study: Study) -> Iterator[Value | Finding]:
     corpus = study.corpus
     for name in SHOWN:
         predictor, report = PREDICTORS[name], scored(study, corpus, name).report
-        more = {"n": len(report.scored), "dropped": dropped_reasons(report, corpus)}
+        more: dict[str, Any] = {"n": len(report.scored), "dropped": dropped_reasons(report, corpus)}
         supported = [column for column in report.categories.values() if column.support]
         full = sum(column.recall == 1.0 for column in supported)
         yield score(f"f1_joint_{predictor.slug}", report.joint, **more)

@@ -24,7 +24,8 @@ def locations(study: Study) -> Iterator[Value | Finding]:
 
     VIOLATED where they cost a predictor that works from the spans part of the score, LATENT where they cost nothing.
     """
-    total, strays, cost = 0, Counter(), 0.0
+    total, cost = 0, 0.0
+    strays: Counter[str] = Counter()
     for corpus in study.corpora.values():
         for trace, error in corpus.gold.each_error():
             total += 1

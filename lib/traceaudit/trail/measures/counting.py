@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from ...claims import Finding, Verdict, load_definitions
 from ...values import Value, count, measure, text
@@ -14,14 +15,14 @@ from ..traces import levels
 __all__ = ["FROM_TRACES", "counted", "counting", "counting_from_traces"]
 
 
-def _errors(corpus: Corpus, *, repaired: bool = False) -> list[tuple[str, Mapping]]:
-    found = list(corpus.gold.each_error())
+def _errors(corpus: Corpus, *, repaired: bool = False) -> list[tuple[str, Mapping[str, Any]]]:
+    found: list[tuple[str, Mapping[str, Any]]] = list(corpus.gold.each_error())
     if repaired:
         found += [(file.trace, error) for file in corpus.gold.unread for error in file.errors_unread]
     return found
 
 
-def _places(corpus: Corpus, keep: Callable[[str, Mapping], bool] = lambda trace, error: True) -> int:
+def _places(corpus: Corpus, keep: Callable[[str, Mapping[str, Any]], bool] = lambda trace, error: True) -> int:
     return len({(trace, place(error)) for trace, error in _errors(corpus) if keep(trace, error)})
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ...claims import Finding, Verdict
 from ...values import Value, count, measure, score, text
@@ -36,7 +37,7 @@ def exposure(study: Study) -> Iterator[Value | Finding]:
     """
     corpus = study.corpus
     names = ANSWER_FIELDS[corpus.split]
-    found: dict[str, dict[str, set]] = {name: {"traces": set(), "spans": set()} for name in names}
+    found: dict[str, dict[str, set[Any]]] = {name: {"traces": set(), "spans": set()} for name in names}
     size: dict[str, int] = defaultdict(int)
     exposed: set[tuple[str, str]] = set()
     elsewhere: set[str] = set()

@@ -71,7 +71,8 @@ def duplicates(study: Study) -> Iterator[Value | Finding]:
 @measure(needs={"gold"})
 def fields(study: Study) -> Iterator[Value | Finding]:
     """W7: gold errors whose fields are not exactly the five; VIOLATED where one that the scorer reads is missing."""
-    total, odd, missing, stray = 0, 0, Counter(), 0
+    total = odd = stray = 0
+    missing: Counter[str] = Counter()
     for corpus in study.corpora.values():
         for _, error in corpus.gold.each_error():
             total += 1
@@ -93,7 +94,7 @@ def fields(study: Study) -> Iterator[Value | Finding]:
 
 
 def _gold_scores(corpus: Corpus) -> dict[str, Mapping[str, Any]]:
-    out = {}
+    out: dict[str, Mapping[str, Any]] = {}
     for trace, file in corpus.gold.items():
         rows = file.value.get("scores") if isinstance(file.value, dict) else None
         if isinstance(rows, list) and rows and isinstance(rows[0], dict):
@@ -150,7 +151,7 @@ def score_columns(study: Study) -> Iterator[Value | Finding]:
             yield score("zeros_r_plain", plain, unit="Pearson's r", n=len(gold))
     yield count("dimensions_constant", constant, "dimensions", n=len(DIMENSIONS) * len(study.corpora))
     yield count("score_rows", rows, "traces")
-    moved = any(None not in pair and abs(pair[0] - pair[1]) > 1e-9 for pair in differs)
+    moved = any(a is not None and b is not None and abs(a - b) > 1e-9 for a, b in differs)
     said = "; ".join(f"{a:.3f} instead of {b:.3f}" for a, b in differs if a is not None and b is not None)
     yield Finding(
         "W8",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from ...claims import Finding, Verdict
 from ...values import Value, count, measure, ratio, score, text
@@ -37,7 +38,7 @@ def headline(study: Study) -> Iterator[Value | Finding]:
     yield score("ceiling", top, of="scored traces", n=len(traces), dropped=dropped)
     for name in HEADLINE:
         predictor, result = PREDICTORS[name], scored(study, corpus, name)
-        more = {"n": len(result.report.scored), "dropped": dropped_reasons(result.report, corpus)}
+        more: dict[str, Any] = {"n": len(result.report.scored), "dropped": dropped_reasons(result.report, corpus)}
         slug = predictor.slug
         used = bool(result.report.scored)
         joint, location = (result.report.joint, result.report.location) if used else (None, None)

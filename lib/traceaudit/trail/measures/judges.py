@@ -108,8 +108,8 @@ def _left_out(row: RankedJudge) -> dict[str, int]:
 
 def _scores(name: str, row: RankedJudge) -> Iterator[Value]:
     result, used = row.result, bool(row.result.figures)
-    scored = {"n": len(result.figures), "dropped": _left_out(row)}
-    everything = {"n": len(result.traces)}
+    scored: dict[str, Any] = {"n": len(result.figures), "dropped": _left_out(row)}
+    everything: dict[str, Any] = {"n": len(result.traces)}
     report = result.report
     places = "gold locations, mean over scored traces"
     yield score(f"{name}_joint", row.joint, of=SCORED, **scored)
@@ -163,7 +163,7 @@ def _resampled(rows: Sequence[RankedJudge]) -> Iterator[Value]:
     if not traces:
         return
     occurs = resampling.weights(len(traces))
-    more = {"n": len(traces), "of": "bootstrap over traces"}
+    more: dict[str, Any] = {"n": len(traces), "of": "bootstrap over traces"}
     table = {column: _by_trace(rows, column) for column in ("joint", "location")}
     for column, scores in table.items():
         for position, ends in enumerate(resampling.intervals(resampling.bootstrap_means(scores, occurs)), 1):
@@ -172,13 +172,13 @@ def _resampled(rows: Sequence[RankedJudge]) -> Iterator[Value]:
     steps = table["joint"][:-1] - table["joint"][1:]
     p_values = resampling.sign_flip(steps) if len(steps) else []
     adjusted = resampling.holm(p_values)
-    ends = resampling.intervals(resampling.bootstrap_means(steps, occurs)) if len(steps) else []
+    bounds = resampling.intervals(resampling.bootstrap_means(steps, occurs)) if len(steps) else []
     means = [row.result.over_all("joint") or 0.0 for row in rows]
     for position in range(len(steps)):
         name = f"judge_{position + 1}_next"
         yield score(f"{name}_difference", means[position] - means[position + 1], of=ALL, n=len(traces))
-        yield score(f"{name}_low", ends[position][0], **more)
-        yield score(f"{name}_high", ends[position][1], **more)
+        yield score(f"{name}_low", bounds[position][0], **more)
+        yield score(f"{name}_high", bounds[position][1], **more)
         yield score(f"{name}_p", p_values[position], digits=4, unit="p", of="sign flips over traces", n=len(traces))
         yield score(f"{name}_p_adjusted", adjusted[position], digits=4, unit="p", of="Holm", n=len(steps))
         yield text(f"{name}_apart", "yes" if adjusted[position] < ALPHA else "no", of=f"p (Holm) below {ALPHA}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...disclosure import disclose
+from ...errors import NothingToCheck
 from ...pins import data_pins
 from ...values import Value, count, measure, text
 from .. import pin
@@ -28,8 +29,9 @@ def pins(study: Study) -> Iterator[Value]:
     yield text("pin_scorer_sha256", pinned.scorer_sha256)
     yield text("pin_corpus_digest", pinned.corpus_digest)
     yield text("pin_index_digest", pinned.index_digest)
-    yield count("pin_corpus_files", len(pinned.pin.corpus.paths), "files")
-    yield count("pin_corpus_bytes", pinned.pin.corpus.bytes, "bytes")
+    if pinned.pin.corpus:
+        yield count("pin_corpus_files", len(pinned.pin.corpus.paths), "files")
+        yield count("pin_corpus_bytes", pinned.pin.corpus.bytes, "bytes")
     for split in NAMES:
         if split in pinned.splits:
             slug = split.replace("-", "_")
@@ -81,6 +83,8 @@ def engines(study: Study) -> Iterator[Value]:
     """
     from ..upstream import UpstreamEngine
 
+    if study.scorer is None:
+        raise NothingToCheck("the pinned scorer is not in this source", next_step="see traceaudit fetch")
     ours = IndependentEngine(study.taxonomy)
     with UpstreamEngine(study.scorer, sha256=pin.load().scorer_sha256) as theirs:
         compared = differing = 0

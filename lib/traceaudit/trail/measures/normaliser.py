@@ -33,7 +33,7 @@ def bare(label: str) -> str:
 
 def substrings(taxonomy: Sequence[str]) -> tuple[str, ...]:
     """Every distinct non-empty substring of the bare labels, shortest first, then alphabetical."""
-    found = set()
+    found: set[str] = set()
     for label in map(bare, taxonomy):
         found.update(label[i:j] for i in range(len(label)) for j in range(i + 1, len(label) + 1))
     return tuple(sorted(found, key=lambda piece: (len(piece), piece)))

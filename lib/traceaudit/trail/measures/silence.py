@@ -212,9 +212,12 @@ def error_free(study: Study) -> Iterator[Value | Finding]:
     report = study.engine.score({trace: corpus.gold.bytes[trace] for trace in free}, {t: silent[t] for t in free})
     yield count("error_free_traces", len(free), "traces", n=len(corpus.gold))
     yield score("error_free_joint", report.joint if free else None, n=len(report.scored))
-    yield score("error_free_constructed_joint", None if constructed is None else constructed.joint, n=1)
-    full = constructed is not None and constructed.joint == 1.0
-    credit = f"earns {report.joint:.3f} there" if free else f"earns {constructed.joint:.3f} on a constructed one"
+    built = None if constructed is None else constructed.joint
+    yield score("error_free_constructed_joint", built, n=1)
+    full = built == 1.0
+    earned = report.joint if free else built
+    said = "no score" if earned is None else f"{earned:.3f}"
+    credit = f"earns {said} {'there' if free else 'on a constructed one'}"
     yield Finding(
         "W5",
         Verdict.HELD if full else Verdict.VIOLATED if free else Verdict.LATENT,
