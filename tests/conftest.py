@@ -71,7 +71,7 @@ def scorer_bytes(scorer_source: str) -> bytes:
 
 
 def pytest_collection_modifyitems(items):
-    """Two processes share the suite; a file stays in one, and so do all tests that look at the same executed chapters."""
+    """Two processes share the suite; a file stays in one, and so do tests that look at the same executed chapters."""
     for item in items:
         part = item.path.relative_to(TESTS).parts
         of_its_own = part[-1] == "test_hostile_site.py"  # it executes other chapters
