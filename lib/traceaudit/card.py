@@ -304,7 +304,8 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequ
     for position, column in enumerate(columns):
         dashes = "-" * min(max(len(column), 4, *(_width(row[position]) for row in rows)), _WIDEST)
         marks.append(f"{dashes}:" if position in right else f":{dashes}")
-    return "\n".join(f"| {' | '.join(line)} |" for line in (columns, marks, *rows))
+    lines = "\n".join(f"| {' | '.join(line)} |" for line in (columns, marks, *rows))
+    return f'<div class="wide" tabindex="0">\n\n{lines}\n\n</div>'
 
 
 def _width(cell: str) -> int:
