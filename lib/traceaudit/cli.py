@@ -86,12 +86,14 @@ def positive(text: str) -> int:
 
 def _parser() -> Parser:
     from . import report
+    from .runs import commands as runs
     from .trail import commands as trail
 
     parser = Parser(prog="traceaudit", description="Audit benchmarks of agent traces and build the report.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     report.add_commands(commands)
     trail.add_commands(commands)
+    runs.add_commands(commands)
     return parser
 
 

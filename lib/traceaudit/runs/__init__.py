@@ -1,0 +1,1 @@
+"""Corpora of agent trajectories: schema, normalizers, data card, labels, integrity, and what coverage does."""
