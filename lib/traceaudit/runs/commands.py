@@ -22,6 +22,8 @@ def add_commands(commands: Any) -> None:
     under = runs.add_subparsers(dest="runs_command", metavar="COMMAND", required=True)
     _add_normalize(under)
     _add_card(under)
+    _add_inputs(under)
+    _add_export(under)
     add_integrity(under)
 
 
@@ -90,9 +92,8 @@ def _card(arguments: argparse.Namespace) -> int:
 
     if arguments.json is not None:
         check_target(arguments.json)
-    if not arguments.folder.is_dir():
-        raise UsageError("there is no such folder", where=str(arguments.folder), next_step="name a folder of runs")
-    made = (card_dask if arguments.engine == "dask" else card)(arguments.folder)
+    folder = _folder(arguments.folder)
+    made = (card_dask if arguments.engine == "dask" else card)(folder)
     if not made["trajectories"]:
         raise NothingToCheck(
             "no run could be read here",
@@ -132,3 +133,39 @@ def lines(card: dict[str, Any]) -> list[str]:
         f"{len(columns['duplicate'])} pairs that say the same"
     )
     return [*out, f"digest {card['digest']}"]
+
+
+def _add_inputs(under: Any) -> None:
+    parser = under.add_parser("inputs", help="what is missing to grade a corpus again, by name and with its remedy")
+    parser.add_argument("folder", metavar="DIR", type=Path)
+    parser.set_defaults(run=_inputs)
+
+
+def _inputs(arguments: argparse.Namespace) -> int:
+    from .inputs import run_inputs
+
+    return run_inputs(_folder(arguments.folder), say)
+
+
+def _add_export(under: Any) -> None:
+    parser = under.add_parser("export", help="write the fields that may be published, and no free text")
+    parser.add_argument("folder", metavar="DIR", type=Path)
+    parser.add_argument("target", metavar="DST", type=Path)
+    parser.add_argument("--checks", action="store_true", help="keep the names of failing checks instead of their hash")
+    parser.set_defaults(run=_export)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from .projection import export
+
+    done = export(_folder(arguments.folder), arguments.target, checks=arguments.checks)
+    for issue in done.issues[:_SHOWN]:
+        say(f"  {issue}")
+    say(f"{done.runs} runs with {done.steps} steps exported, {done.hashed} texts hashed, {len(done.issues)} issues")
+    return 0 if done.runs else NothingToCheck.exit_code
+
+
+def _folder(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise UsageError("there is no such folder", where=str(folder), next_step="name a folder of runs")
+    return folder
