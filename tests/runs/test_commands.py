@@ -48,7 +48,7 @@ def test_the_dask_engine_gives_the_same_card(corpus, tmp_path):
     [
         (["card", "{absent}"], 64, "there is no such folder"),
         (["card", "{empty}"], 2, "no run"),
-        (["inputs", "{absent}"], 64, "there is no such folder"),
+        (["inputs", "{absent}"], 2, "there is no such folder"),
         (["inputs", "{corpus}"], 2, "inputs are missing"),
         (["normalize", "{empty}", "{target}"], 2, "no file here may hold runs"),
         (["export", "{empty}", "{target}"], 2, "0 runs"),

@@ -118,3 +118,5 @@ def test_partitions_merge_to_the_same_digest(fold, whole):
 def test_the_seeds_recipe_by_hand():
     assert seed_digest(CORPUS) == hashlib.sha256(b"3:2:a__b-1|a__b-3").hexdigest()[:16]
     assert seed_digest([]) == hashlib.sha256(b"0:0:").hexdigest()[:16]
+    twice = [CORPUS[0], header(CORPUS[0], run_id="a__b-1__n__a", model="n")]  # an instance counts once per stamped run
+    assert seed_digest(twice) == hashlib.sha256(b"2:2:a__b-1|a__b-1").hexdigest()[:16]

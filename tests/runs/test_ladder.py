@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -310,3 +311,22 @@ def test_sweep_covers_every_cell() -> None:
     assert result.rungs[0].family == by_cell[CANONICAL].family
     within = by_cell[CANONICAL].within_model
     assert within is not None and math.isclose(within, 0.72, abs_tol=0.05)
+
+
+def test_skill_needs_the_interval_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = made_world("effect")
+    scores = cell_scores(world.most)[:, [AT]]
+    assert sweep(world.table, scores, [CANONICAL], draws=200)[0].skill
+    monkeypatch.setattr("traceaudit.runs.ladder.bootstrap_share", lambda *_: (0.0, 1.0, 0))
+    (row,) = sweep(world.table, scores, [CANONICAL], draws=200)
+    assert row.family.beats and not row.skill
+
+
+def test_rungs_say_how_much_is_left() -> None:
+    world = made_world("effect")
+    rungs = ladder(world.table, cell_scores(world.most)[:, AT], 0, draws=200).rungs
+    total = int(world.table.stamped.sum())
+    assert [rung.retained for rung in rungs] == [rung.n / total for rung in rungs]
+    assert [len(rung.models) for rung in rungs] == [7, 6, 5, 4, 3, 2, 1]
+    assert rungs[0].retained == 1.0 and rungs[-1].n == 146
+    assert all(rung.family == replace(rung.block, name="family-wise") for rung in rungs)  # a family of one

@@ -125,9 +125,9 @@ def test_the_drop_goes_with_the_outcome_within_models_too():
 
 
 def test_a_sweep_by_words_fires_on_the_lookalikes_and_ours_does_not():
-    every = [text for run in corpus() for text in texts(run)]
-    assert sum(len(seed_shapes(text)) for text in every if not sweep(text)) == LOOKALIKES
-    assert sum(len(sweep(text)) for text in every) == PLANTED["credentials"]
+    every = Counter(text for run in corpus() for text in texts(run))  # few texts are long, most are there often
+    assert sum(n * len(seed_shapes(text)) for text, n in every.items() if not sweep(text)) == LOOKALIKES
+    assert sum(n * len(sweep(text)) for text, n in every.items()) == PLANTED["credentials"]
 
 
 def header(run, **changes):

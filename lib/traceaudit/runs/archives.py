@@ -157,7 +157,7 @@ def unpack(data: bytes, limits: Limits = _LIMITS) -> dict[int, bytes]:
         raise BadArchiveError(f"the archive has more than {limits.packed:,} bytes")
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            plain = _all(LimitedReader(file, limits.plain + limits.members * 2 * _BLOCK))
+            plain = _all(LimitedReader(file, limits.plain + limits.members * 2 * _BLOCK + 2 * _RECORD))
     except TooMuchError:
         raise BadArchiveError("the archive unpacks to more than its limit") from None
     except (OSError, EOFError, zlib.error) as error:

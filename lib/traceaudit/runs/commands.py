@@ -11,6 +11,7 @@ from typing import Any
 
 from ..cli import check_target, positive, say, write_json
 from ..errors import NothingToCheck, UsageError
+from .capture_commands import add_captures
 from .integrity_commands import add_integrity
 
 __all__ = ["add_commands"]
@@ -22,7 +23,7 @@ def add_commands(commands: Any) -> None:
     under = runs.add_subparsers(dest="runs_command", metavar="COMMAND", required=True)
     _add_normalize(under)
     _add_card(under)
-    _add_inputs(under)
+    add_captures(under)
     _add_export(under)
     add_integrity(under)
 
@@ -133,18 +134,6 @@ def lines(card: dict[str, Any]) -> list[str]:
         f"{len(columns['duplicate'])} pairs that say the same"
     )
     return [*out, f"digest {card['digest']}"]
-
-
-def _add_inputs(under: Any) -> None:
-    parser = under.add_parser("inputs", help="what is missing to grade a corpus again, by name and with its remedy")
-    parser.add_argument("folder", metavar="DIR", type=Path)
-    parser.set_defaults(run=_inputs)
-
-
-def _inputs(arguments: argparse.Namespace) -> int:
-    from .inputs import run_inputs
-
-    return run_inputs(_folder(arguments.folder), say)
 
 
 def _add_export(under: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 __all__ = ["diff_paths"]
 
@@ -31,15 +32,15 @@ def diff_paths(diff: bytes) -> frozenset[str]:
 
 def _paths(diff: bytes) -> Iterator[str]:
     starts = [found.start() for found in _HEADER.finditer(diff)]
-    for start, end in zip(starts, [*starts[1:], len(diff)], strict=True):
+    for start, end in pairwise([*starts, len(diff)]):
         part = diff[start:end]
         hunk = _HUNK.search(part)
         lines = part[: hunk.start() if hunk else len(part)].split(b"\n")
-        yield _path(lines)
+        yield _path([line.removesuffix(b"\r") for line in lines])
 
 
 def _path(lines: list[bytes]) -> str:
-    first = lines[0].removesuffix(b"\r")
+    first = lines[0]
     if not first.startswith(b"diff --git "):
         return _text(_unquoted(first.split(b" ", 2)[2]))
     for line in lines[1:]:
@@ -87,7 +88,7 @@ def _sides(rest: bytes) -> tuple[bytes, bytes] | None:
         return rest[:at], _unquoted(rest[at + 1 :])
     half = len(rest) // 2  # the same name on both sides
     old, new = rest[:half], rest[half + 1 :]
-    if len(rest) % 2 and rest[half : half + 1] == b" " and (old == new or (old[2:] == new[2:] and old[1:2] == b"/")):
+    if rest[half : half + 1] == b" " and (old == new or (old[2:] == new[2:] and old[1:2] == b"/")):
         return old, new
     parts = rest.split(b" ")
     return (parts[0], parts[1]) if len(parts) == 2 else None

@@ -76,6 +76,10 @@ class _Reader:
             self.out.append(Command("run", tuple(words), tuple(self.outputs), self.stdin))
         self.words, self.outputs, self.stdin = [], [], None
 
+    def in_test(self) -> bool:
+        """Whether a ``[[`` is open, in which signs are comparisons."""
+        return self.words[:1] == ["[["] and self.words[-1] != "]]"
+
     def run(self) -> None:
         """Read all."""
         text = self.text
@@ -84,11 +88,11 @@ class _Reader:
                 self.at = found.end()
             elif text[self.at] == "#":
                 self.at = _until(text, "\n", self.at)
-            elif self.words[:1] != ["[["] and (found := _REDIRECT.match(text, self.at)):
+            elif not self.in_test() and (found := _REDIRECT.match(text, self.at)):
                 self.redirect(found)
             elif found := _OPERATORS.match(text, self.at):
                 self.at = found.end()
-                if self.words[:1] == ["[["] and found[0] in ("&&", "||"):
+                if self.in_test() and found[0] in ("&&", "||"):
                     continue
                 self.end()
                 if found[0] == "\n" and self.open:
@@ -98,7 +102,7 @@ class _Reader:
                 self.at += 1
                 self.end()
                 self.out.append(Command(kind))
-            elif self.words[:1] == ["[["] and text[self.at] in "<>":
+            elif self.in_test() and text[self.at] in "<>":
                 self.at += 1
             else:
                 self.words.append(self.word())

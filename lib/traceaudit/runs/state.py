@@ -75,7 +75,7 @@ def load_index(state: Path) -> dict[str, IndexEntry]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         got = "a Git LFS pointer" if is_pointer(raw) else shown(error)
         raise PinMismatch("the index of captures cannot be read", where=INDEX, got=got, next_step=_RESTORE) from None
-    if bad := next((name for name in index if not _ID.match(name)), None):
+    if (bad := next((name for name in index if not _ID.match(name)), None)) is not None:
         raise PinMismatch("the index names what is no run id", where=INDEX, got=shown(bad, 60), next_step=_RESTORE)
     return index
 

@@ -61,8 +61,8 @@ MODELS = (
     Model("qwen3.7-plus", ("nothink", "think"), 65, 51, 3_269, 2_262, 56, 13),
     Model("glm-5.2", ("nothink", "max"), 31, 21, 1_469, 852, 19, 9),
 )
-AUDITED_AGAIN = "deepseek-v4-pro"
-"""The one model that the capture audit did not cover and that a newer instrument stamped."""
+_STAMPED_LAST = "deepseek-v4-pro"
+"""The one model that the capture audit did not cover; a newer instrument stamped it, and few others."""
 _OWNERS = (
     *(("django", 92), ("sympy", 30), ("sphinx-doc", 18), ("scikit-learn", 13), ("matplotlib", 13), ("astropy", 9)),
     *(("pydata", 9), ("pytest-dev", 7), ("pylint-dev", 4), ("psf", 3), ("mwaskom", 1), ("pallets", 1)),
@@ -264,7 +264,7 @@ def _spare(model: Model, plans: Sequence[_Plan]) -> int:
 def _unobserve(draw: random.Random, plans: Sequence[_Plan]) -> None:
     """Mark steps whose workspace was not observed; each such run keeps graded steps, at most a third is taken."""
     spare = {model: _spare(model, plans) for model in MODELS}
-    able = [plan for plan in plans if plan.stamped and plan.model.name != AUDITED_AGAIN and plan.length >= 8]
+    able = [plan for plan in plans if plan.stamped and plan.model.name != _STAMPED_LAST and plan.length >= 8]
     draw.shuffle(able)
     chosen: list[_Plan] = []
     left = _UNOBSERVED
@@ -288,7 +288,7 @@ def _grade(draw: random.Random, plans: Sequence[_Plan]) -> None:
         for plan, at in draw.sample(graded, model.red):
             plan.red.add(at)
     left = _GRADED_BY_CODE
-    for plan in sorted(plans, key=lambda plan: plan.model.name != AUDITED_AGAIN):  # stable: the others in their order
+    for plan in sorted(plans, key=lambda plan: plan.model.name != _STAMPED_LAST):  # stable: the others in their order
         if not left:
             break
         plan.newer = plan.stamped
@@ -375,7 +375,7 @@ def synthetic(seed: int = 0) -> Iterator[Run]:
     passages = _passages(draw, plans)
     for place, plan in enumerate(plans):
         steps = tuple(_steps(draw, plan, passages.get(place, {})))
-        own = plan.model.name == AUDITED_AGAIN
+        own = plan.model.name == _STAMPED_LAST
         header = Header(
             run_id=run_id(plan.instance, plan.model.name, plan.arm),
             n_steps=len(steps),
