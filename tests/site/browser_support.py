@@ -218,13 +218,13 @@ class Watched:
 
 
 def look(browser: Any, base: str, names: Sequence[str], dark: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Load every page once in light and once in dark mode, and tell what was seen.
+    """Load every page once in light mode, and some in dark mode too, and tell what was seen.
 
     Args:
         browser: A started browser.
         base: Address of the served site.
         names: The pages.
-        dark: Those that are tried with axe in dark mode too; in light mode all are.
+        dark: Those that are looked at in dark mode too.
 
     Returns:
         page -> what was noticed, and of each mode: contrasts, axe's violations and how light the figures are; of the
@@ -235,7 +235,7 @@ def look(browser: Any, base: str, names: Sequence[str], dark: Collection[str]) -
         context = new_context(browser, color_scheme=scheme)
         watched = Watched(context, base)
         page = watched.page
-        for name in names:
+        for name in names if scheme == "light" else [name for name in names if name in dark]:
             noticed = watched.open(name)
             told = {"contrasts": page.evaluate(CONTRASTS), "figures": [_lightness(each) for each in _figures(page)]}
             if scheme == "light":
@@ -245,9 +245,8 @@ def look(browser: Any, base: str, names: Sequence[str], dark: Collection[str]) -
                 page.set_viewport_size(PHONE)
                 seen[name]["phone"] = page.evaluate(WIDTH)
                 page.set_viewport_size(DESKTOP)
-            if scheme == "light" or name in dark:
-                page.evaluate(UNFOLD_NOTHING)
-                told["axe"] = axe(page)
+            page.evaluate(UNFOLD_NOTHING)
+            told["axe"] = axe(page)
             seen[name][scheme] = told
             seen[name]["noticed"] += [f"{scheme}: {each}" for each in noticed]
         context.close()
