@@ -70,6 +70,7 @@ def scorer_bytes(scorer_source: str) -> bytes:
     return sources.read_verified(source, pinned.pin, [pinned.scorer_path]).files[pinned.scorer_path]
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items):
     """Two processes share the suite; a file stays in one, and so do tests that look at the same executed chapters."""
     for item in items:

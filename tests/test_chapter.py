@@ -19,6 +19,8 @@ from traceaudit.notebooks import check_ran, collect
 from traceaudit.records import Record
 from traceaudit.values import MIME, Value, count, measure, text
 
+from .kernels import LocalKernel
+
 NAME, SPLIT = "a-chapter", "gaia"
 
 
@@ -315,6 +317,7 @@ def test_five_thousand_values_of_one_cell_leave_the_kernel(tmp_path):
         iopub_timeout=20,
         raise_on_iopub_timeout=True,
         kernel_name="python3",
+        kernel_manager_class=LocalKernel,
         resources={"metadata": {"path": str(tmp_path)}},
     )
     client.execute(env=dict(os.environ))

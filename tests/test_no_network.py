@@ -10,6 +10,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from .kernels import LocalKernel
+
 # TEST-NET-1 (RFC 5737): an address that is nobody's.
 PROBE = """
 import socket
@@ -35,7 +37,8 @@ def test_in_a_command():
 
 def test_in_a_kernel(tmp_path):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(PROBE)])
-    NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    where = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, kernel_name="python3", kernel_manager_class=LocalKernel, resources=where).execute()
     assert notebook.cells[0].outputs[0]["text"].strip() == BLOCKED
 
 

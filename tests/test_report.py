@@ -18,22 +18,8 @@ from traceaudit.cli import main
 from traceaudit.errors import GuardFailed, PinMismatch
 from traceaudit.pins import data_pins
 
-CHAPTERS = """
-[splits]
-demo = "demo"
-all = ""
+from .published_support import CHAPTERS
 
-[[chapter]]
-name = "tiny"
-title = "A tiny chapter"
-splits = ["demo"]
-
-[[chapter]]
-name = "overview"
-title = "Overview"
-splits = ["all"]
-page = "index.ipynb"
-"""
 QUARTO = f"""
 project:
   type: website

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -115,3 +116,10 @@ def test_style(command, root):
     ruff = Path(sys.executable).with_name("ruff")
     done = subprocess.run([ruff, *command, "--quiet", "."], cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_a_group_of_tests_stays_in_one_process(request):
+    """Else each process executes the chapters and renders the site for itself, silently."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        pytest.skip("the tests run in one process")
+    assert request.node.nodeid.endswith("@test_repository.py")

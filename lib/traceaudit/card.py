@@ -20,13 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import stored
-from .claims import Finding
 from .errors import PinMismatch
 from .instances import Instance
 from .pages import CARD
-from .records import Record, parse, write_whole
+from .records import parse, write_whole
 from .show import escape
-from .values import Value
 
 if TYPE_CHECKING:  # finishing puts the card's data into the site, so it may import this module
     from .finishing import Commit
@@ -97,15 +95,9 @@ def entry(instance: Instance, kept: bytes | None, *, since: str = "") -> Entry:
         build.get("peak_bytes"),
         when,
         bool(when and since and when >= since),
-        _mode(record),
+        record.mode,
         str(record.provenance.get("engine", "")),
     )
-
-
-def _mode(record: Record) -> str:
-    items: list[Value | Finding] = [*record.values.values(), *record.findings.values()]
-    modes = {item.mode for item in items if item.measure}
-    return modes.pop() if len(modes) == 1 else "partly recalled" if modes else ""
 
 
 def renderer(environ: Mapping[str, str] = os.environ) -> str:

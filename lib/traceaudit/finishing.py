@@ -24,7 +24,6 @@ import nbformat
 import yaml
 
 from . import card, records, stored
-from .claims import Finding
 from .errors import GuardFailed
 from .instances import Instance, load_chapters
 from .linking import data_folder, tables_of
@@ -32,7 +31,6 @@ from .notebooks import collect
 from .pages import CARD, html_of
 from .records import Record, write_whole
 from .show import raw
-from .values import Value
 
 __all__ = ["Commit", "bibtex", "commit_of", "finish", "record_of_page", "table_csv", "values_csv"]
 
@@ -101,7 +99,7 @@ def finish(
         pages[page] = {
             "chapter": each.chapter,
             "split": each.split,
-            "mode": _mode(record),
+            "mode": record.mode or "measured",
             "engine": str(record.provenance.get("engine", "")),
             "record": f"{each.id}.json",
             "record_sha256": digests.get(f"{each.id}.json", ""),
@@ -121,12 +119,6 @@ def record_of_page(notebook: Any, instance: Instance) -> Record:
     """What an executed page recorded, modes included."""
     values, findings, provenance = collect(notebook, instance.id)
     return Record(instance.chapter, instance.split, provenance=provenance, values=values, findings=findings)
-
-
-def _mode(record: Record) -> str:
-    items: list[Value | Finding] = [*record.values.values(), *record.findings.values()]
-    modes = {item.mode for item in items if item.measure}
-    return modes.pop() if len(modes) == 1 else "partly recalled" if modes else "measured"
 
 
 def _write_files(folder: Path, id: str, record: Record, tables: Mapping[str, Mapping[str, Any]]) -> None:

@@ -73,6 +73,13 @@ class Record:
     values: Mapping[str, Value] = field(default_factory=dict)
     findings: Mapping[str, Finding] = field(default_factory=dict)
 
+    @property
+    def mode(self) -> str:
+        """How its page got what it shows: ``measured``, ``recalled`` or ``partly recalled``; empty for none."""
+        items: list[Value | Finding] = [*self.values.values(), *self.findings.values()]
+        modes = {item.mode for item in items if item.measure}
+        return modes.pop() if len(modes) == 1 else "partly recalled" if modes else ""
+
     def as_json(self, *, modes: bool = False) -> dict[str, Any]:
         """The stored form; with ``modes`` each value and finding also says how its page got it."""
         return {

@@ -15,6 +15,8 @@ from nbclient import NotebookClient
 from traceaudit.execute import execute, make_font_cache
 from traceaudit.instances import load_chapters
 
+from ..kernels import LocalKernel
+
 PARAMETERS = {"split": "demo", "source": "", "engine": "auto"}
 CHAPTER = "trail-headline"
 
@@ -63,9 +65,10 @@ def test_runner(root: Path, tmp_path: Path, compare):
             nbformat.from_dict(notebook),
             timeout=300,
             kernel_name="python3",
+            kernel_manager_class=LocalKernel,
             resources={"metadata": {"path": str(tmp_path)}},
         )
-        client.execute(env=environment, stderr=subprocess.DEVNULL)  # a kernel over TCP warns there
+        client.execute(env=environment)
 
     compares = "one chapter through the runner, against the same notebook through nbclient alone"
     compare(ours, bare, compares=compares, size=len(notebook.cells), unit="cells", rounds=7)

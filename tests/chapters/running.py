@@ -18,6 +18,8 @@ from traceaudit.notebooks import check_ran, collect
 from traceaudit.records import Record
 from traceaudit.values import Value
 
+from ..kernels import LocalKernel
+
 ROOT = Path(__file__).resolve().parents[2]
 INSTANCES = load_chapters(ROOT / "chapters" / "chapters.toml")
 REAL = ROOT.parent / "shared" / "data" / "trail"
@@ -72,6 +74,7 @@ def run(id: str, source: str = "") -> Ran:
             iopub_timeout=60,
             raise_on_iopub_timeout=True,
             kernel_name="python3",
+            kernel_manager_class=LocalKernel,
             resources=resources,
         )
         client.execute(env=environment)

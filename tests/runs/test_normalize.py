@@ -25,17 +25,6 @@ from .test_mini_swe_agent import PROMPT, file
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 31534\n"
 
 
-@pytest.fixture
-def source(tmp_path):
-    (tmp_path / "src").mkdir()
-    return tmp_path / "src"
-
-
-@pytest.fixture
-def target(tmp_path):
-    return tmp_path / "dst"
-
-
 def test_a_run_keeps_what_the_raw_file_has(source, target):
     content = raw()
     put(source, "deep/a__b-1.traj.json", content)

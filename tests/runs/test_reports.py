@@ -11,18 +11,6 @@ from traceaudit.runs.reports import load_reports
 from ..conftest import REAL
 from .made import put, raw, read, report
 
-
-@pytest.fixture
-def source(tmp_path):
-    (tmp_path / "src").mkdir()
-    return tmp_path / "src"
-
-
-@pytest.fixture
-def target(tmp_path):
-    return tmp_path / "dst"
-
-
 LABELS = [  # files of labels, label and source of a__b-1, issues by kind
     ({}, None, "", set()),
     ({"a__b-1/report.json": report(True)}, True, "swebench report", set()),

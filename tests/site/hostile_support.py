@@ -24,6 +24,8 @@ from traceaudit.linking import link_tables, link_values
 from traceaudit.notebooks import check_ran, collect, fill_inline, set_title, strip_run, tags, to_bytes
 from traceaudit.trail import receipt_page
 
+from ..kernels import LocalKernel
+
 ROOT = Path(__file__).resolve().parents[2]
 INSTANCES = [each for each in load_chapters(ROOT / "chapters" / "chapters.toml") if each.split == "demo"]
 RECEIPT = Instance("trail-receipt", "demo", title="Receipt", page="report/trail-receipt-demo.ipynb")
@@ -213,7 +215,7 @@ async def _execute(sources: Mapping[Instance, Path], replies: Path, hostile: boo
     with tempfile.TemporaryDirectory() as away:
         client = NotebookClient(
             whole, timeout=120, iopub_timeout=60, raise_on_iopub_timeout=True, kernel_name="python3",
-            resources={"metadata": {"path": away}},
+            kernel_manager_class=LocalKernel, resources={"metadata": {"path": away}},
         )  # fmt: skip
         await client.async_execute()
     check_ran(whole, "hostile" if hostile else "harmless")

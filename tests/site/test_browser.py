@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -47,10 +46,8 @@ def names(site) -> list[str]:
 
 @pytest.fixture(scope="module")
 def looked(browser, base, names) -> Mapping[str, Mapping[str, Any]]:
-    """What a browser saw of one page of each chapter, or of every page where ``TRACEAUDIT_EVERY_PAGE`` is set."""
-    every = bool(os.environ.get("TRACEAUDIT_EVERY_PAGE"))
-    chosen = [name for name in names if every or name in FIRST.values() or name not in BY_PAGE]
-    return look(browser, base, chosen, dark=FIRST.values())
+    """What a browser saw of every page."""
+    return look(browser, base, names, dark=FIRST.values())
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import msgspec
 from ..issues import Issue
 from ..schema import Step, Tokens
 
-__all__ = ["Format", "Parsed", "amount", "iso_time", "text_of", "tokens_of", "whole"]
+__all__ = ["Format", "Parsed", "amount", "dict_of", "iso_time", "list_of", "str_of", "text_of", "tokens_of", "whole"]
 
 
 class Parsed(NamedTuple):
@@ -62,6 +62,21 @@ def whole(value: Any) -> int | None:
     if type(value) is float and value.is_integer():
         value = int(value)
     return value if type(value) is int and -(1 << 63) <= value < 1 << 63 else None
+
+
+def dict_of(value: Any) -> dict[str, Any]:
+    """The value if it is an object, else an empty one: somebody else's file may hold anything anywhere."""
+    return value if isinstance(value, dict) else {}
+
+
+def list_of(value: Any) -> list[Any]:
+    """The value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def str_of(value: Any) -> str | None:
+    """The value if it is a text that is not empty, else None."""
+    return value if isinstance(value, str) and value else None
 
 
 def amount(value: Any) -> float | None:

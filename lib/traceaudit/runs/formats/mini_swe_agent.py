@@ -17,7 +17,7 @@ import msgspec
 
 from ..issues import Issue
 from ..schema import Call, Step
-from .base import Parsed, amount, iso_time, text_of, tokens_of, whole
+from .base import Parsed, amount, dict_of, iso_time, list_of, str_of, text_of, tokens_of, whole
 
 __all__ = ["BARE", "FORMATS", "MiniSweAgent", "fenced", "return_code"]
 
@@ -49,7 +49,7 @@ def fenced(text: str, tag: str = "bash") -> list[tuple[int, int, str]]:
 
 def return_code(message: Message) -> int | None:
     """The exit code that an observation states: in its ``extra``, else in the text that it starts with."""
-    code = whole(_dict(message.get("extra")).get("returncode"))
+    code = whole(dict_of(message.get("extra")).get("returncode"))
     if code is not None:
         return code
     text = _content(message)
@@ -57,18 +57,6 @@ def return_code(message: Message) -> int | None:
         text = text[text.find("</exception>", 0, 10_000) + len("</exception>") :]
     match = _CODE.match(text)
     return int(match[1]) if match else None
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _str(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _content(message: Message) -> str:
@@ -85,8 +73,8 @@ def _acts(message: Message) -> bool:
 def _call_id(message: Message) -> str | None:
     """The id of the call that an observation answers; None where it has none."""
     if message.get("role") == "tool":
-        return _str(message.get("tool_call_id")) or ""
-    return (_str(message.get("call_id")) or "") if message.get("type") == "function_call_output" else None
+        return str_of(message.get("tool_call_id")) or ""
+    return (str_of(message.get("call_id")) or "") if message.get("type") == "function_call_output" else None
 
 
 def _is_message(message: Any) -> bool:
@@ -112,26 +100,26 @@ class MiniSweAgent:
             named = data.get("trajectory_format")
             if isinstance(named, str):
                 return named.startswith(NAME)
-            return "mini_version" in _dict(data.get("info")) or self.matches(data["messages"])
+            return "mini_version" in dict_of(data.get("info")) or self.matches(data["messages"])
         if not isinstance(data, list) or not data or not all(map(_is_message, data)):
             return False
         return any(map(_acts, data)) and any(map(_typical, data))
 
     def parse(self, data: Any, name: str) -> list[Parsed]:
         """The one run of a file."""
-        outer = _dict(data)
+        outer = dict_of(data)
         issues: list[Issue] = []
         if not isinstance(data, list) and not isinstance(outer.get("messages"), list):
             return [Parsed({}, [], [Issue(name, "the file has no list of messages")])]
-        version = _str(outer.get("trajectory_format")) or BARE
+        version = str_of(outer.get("trajectory_format")) or BARE
         if version not in VERSIONS:
             issues.append(Issue(name, "an unknown version of the format", got=version[:40]))
         messages = []
-        for position, message in enumerate(_list(outer.get("messages", data))):
+        for position, message in enumerate(list_of(outer.get("messages", data))):
             if _is_message(message):
                 messages.append(message)
             else:
-                role = _dict(message).get("role", type(message).__name__)
+                role = dict_of(message).get("role", type(message).__name__)
                 issues.append(Issue(name, "a message of no known role", got=f"message {position}: {str(role)[:40]}"))
         return [_Reader(outer, version, messages, name, issues).parsed()]
 
@@ -153,8 +141,8 @@ class _Reader:
     ) -> None:
         self.outer, self.version, self.messages = outer, version, messages
         self.name, self.issues = name, issues
-        self.info = _dict(outer.get("info"))
-        self.config = _dict(self.info.get("config"))
+        self.info = dict_of(outer.get("info"))
+        self.config = dict_of(self.info.get("config"))
         self.tag = self._tag()
 
     def parsed(self) -> Parsed:
@@ -165,8 +153,8 @@ class _Reader:
 
     def _tag(self) -> str:
         """Which fence holds the command: the newer tag where the configuration or the prompts name it."""
-        pattern = _str(_dict(self.config.get("agent")).get("action_regex")) or _str(
-            _dict(self.config.get("model")).get("action_regex")
+        pattern = str_of(dict_of(self.config.get("agent")).get("action_regex")) or str_of(
+            dict_of(self.config.get("model")).get("action_regex")
         )
         if pattern:
             return _NEW_TAG if _NEW_TAG in pattern else "bash"
@@ -196,9 +184,9 @@ class _Reader:
             self.issues.append(Issue(self.name, "an observation answers no call", got=(_call_id(message) or "")[:40]))
 
     def _step(self, index: int, message: Message, answers: list[Message], ending: Message | None) -> Step:
-        extra = _dict(message.get("extra"))
-        response = message if message.get("object") == "response" else _dict(extra.get("response"))
-        usage = _dict(response.get("usage"))
+        extra = dict_of(message.get("extra"))
+        response = message if message.get("object") == "response" else dict_of(extra.get("response"))
+        usage = dict_of(response.get("usage"))
         cost = amount(extra.get("cost"))
         metadata: dict[str, str] = {}
         if reasoning := _reasoning(message, response):
@@ -211,7 +199,7 @@ class _Reader:
             index=index,
             text=text,
             calls=calls,
-            model=_str(response.get("model")),
+            model=str_of(response.get("model")),
             time=iso_time(extra.get("timestamp") or response.get("created") or response.get("created_at")),
             cost=amount(usage.get("cost")) if cost is None else cost,
             tokens=tokens_of(usage),
@@ -221,20 +209,20 @@ class _Reader:
     def _commands(self, message: Message, extra: dict[str, Any], metadata: dict[str, str]) -> tuple[str, list[Call]]:
         """What the model said, and the calls that it made."""
         if message.get("object") == "response":
-            items = [item for item in _list(message.get("output")) if isinstance(item, dict)]
+            items = [item for item in list_of(message.get("output")) if isinstance(item, dict)]
             text = "\n".join(filter(None, (text_of(item.get("content")) for item in items if item.get("content"))))
             made = [item for item in items if item.get("type") == "function_call"]
-            named = [(_str(item.get("call_id")) or _str(item.get("id")), item) for item in made]
+            named = [(str_of(item.get("call_id")) or str_of(item.get("id")), item) for item in made]
         else:
             text = text_of(message.get("content"))
-            made = [item for item in _list(message.get("tool_calls")) if isinstance(item, dict)]
-            named = [(_str(item.get("id")), _dict(item.get("function"))) for item in made]
+            made = [item for item in list_of(message.get("tool_calls")) if isinstance(item, dict)]
+            named = [(str_of(item.get("id")), dict_of(item.get("function"))) for item in made]
         if named:
             return text, [_tool_call(name, function) for name, function in named]
-        actions = [action for action in _list(extra.get("actions")) if isinstance(action, dict)]
+        actions = [action for action in list_of(extra.get("actions")) if isinstance(action, dict)]
         if actions:
             calls = [
-                Call(id=_str(action.get("tool_call_id")), tool="bash", arguments=text_of(action.get("command")))
+                Call(id=str_of(action.get("tool_call_id")), tool="bash", arguments=text_of(action.get("command")))
                 for action in actions
             ]
             blocks = fenced(text, self.tag)
@@ -280,12 +268,12 @@ class _Reader:
         return tuple(calls)
 
     def _header(self, steps: list[Step]) -> dict[str, Any]:
-        stats = _dict(self.info.get("model_stats"))
+        stats = dict_of(self.info.get("model_stats"))
         models = Counter(step.model for step in steps if step.model)
         if len(models) > 1:
             spelled = ", ".join(f"{model[:60]} {n}" for model, n in models.most_common())
             self.issues.append(Issue(self.name, "the run names more than one model", got=spelled))
-        configured = _dict(self.config.get("model"))
+        configured = dict_of(self.config.get("model"))
         calls = whole(stats.get("api_calls"))
         if calls is not None and calls != len(steps):
             what = "the raw file counts other model calls than it holds decisions"
@@ -293,12 +281,12 @@ class _Reader:
         fields = {
             "format": self.version,
             "scaffold": NAME,
-            "scaffold_version": _str(self.info.get("mini_version")),
-            "instance_id": _str(self.outer.get("instance_id")),
-            "model": models.most_common(1)[0][0] if models else _str(configured.get("model_name")),
-            "arm": _effort(_dict(configured.get("model_kwargs"))),
+            "scaffold_version": str_of(self.info.get("mini_version")),
+            "instance_id": str_of(self.outer.get("instance_id")),
+            "model": models.most_common(1)[0][0] if models else str_of(configured.get("model_name")),
+            "arm": _effort(dict_of(configured.get("model_kwargs"))),
             "captured_at": next((step.time for step in steps if step.time), None),
-            "exit_status": _str(self.info.get("exit_status")) or self._exit_status(),
+            "exit_status": str_of(self.info.get("exit_status")) or self._exit_status(),
             "cost": amount(stats.get("instance_cost")),
             "api_calls": calls,
         }
@@ -306,22 +294,22 @@ class _Reader:
 
     def _exit_status(self) -> str | None:
         last = self.messages[-1] if self.messages else {}
-        return _str(_dict(last.get("extra")).get("exit_status")) if last.get("role") == "exit" else None
+        return str_of(dict_of(last.get("extra")).get("exit_status")) if last.get("role") == "exit" else None
 
 
 def _effort(options: dict[str, Any]) -> str | None:
     """The reasoning effort that the run was configured with."""
-    return _str(options.get("reasoning_effort")) or _str(_dict(options.get("reasoning")).get("effort"))
+    return str_of(options.get("reasoning_effort")) or str_of(dict_of(options.get("reasoning")).get("effort"))
 
 
 def _reasoning(message: Message, response: dict[str, Any]) -> str | None:
     """What the provider gave as the model's reasoning, where the raw file has it as text."""
     if response is message:
-        items = [item for item in _list(message.get("output")) if _dict(item).get("type") == "reasoning"]
-        return _str("\n".join(filter(None, (text_of(item.get("summary")) for item in items if item.get("summary")))))
-    choices = _list(response.get("choices"))
-    answer = _dict(_dict(choices[0]).get("message")) if choices else {}
-    return _str(answer.get("reasoning")) or _str(answer.get("reasoning_content"))
+        items = [item for item in list_of(message.get("output")) if dict_of(item).get("type") == "reasoning"]
+        return str_of("\n".join(filter(None, (text_of(item.get("summary")) for item in items if item.get("summary")))))
+    choices = list_of(response.get("choices"))
+    answer = dict_of(dict_of(choices[0]).get("message")) if choices else {}
+    return str_of(answer.get("reasoning")) or str_of(answer.get("reasoning_content"))
 
 
 def _tool_call(name: str | None, function: dict[str, Any]) -> Call:
@@ -334,7 +322,7 @@ def _tool_call(name: str | None, function: dict[str, Any]) -> Call:
         given = None
     if isinstance(given, dict) and given.keys() == {"command"} and isinstance(given["command"], str):
         text = given["command"]
-    return Call(id=name, tool=_str(function.get("name")) or "", arguments=text)
+    return Call(id=name, tool=str_of(function.get("name")) or "", arguments=text)
 
 
 def _without(text: str, block: tuple[int, int, str]) -> str:

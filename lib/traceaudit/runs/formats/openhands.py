@@ -15,7 +15,7 @@ from typing import Any
 from ..issues import Issue
 from ..schema import Pairing, Scalar, Step
 from . import PYTHON_REPR, is_python_repr
-from .base import Parsed, amount, whole
+from .base import Parsed, amount, dict_of, str_of, whole
 from .openhands_draft import Draft, by_response, costs_of, tokens_by_response
 from .openhands_events import Event, Key, is_event, is_flat, v0_event
 from .openhands_v1 import is_v1_event, v1_event
@@ -28,18 +28,6 @@ _PLACES = ("history", "events", "trajectory")
 _RECORDS = ({"instance_id", "test_result"}, {"issue", "git_patch"})
 
 
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _str(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 def _known(event: Any) -> bool:
     return isinstance(event, dict) and (is_event(event) or is_v1_event(event))
 
@@ -48,7 +36,7 @@ def _entries(data: Any) -> list[Any] | None:
     """The list of events, wherever it stands."""
     if isinstance(data, list):
         return data
-    return next((found for place in _PLACES if isinstance(found := _dict(data).get(place), list)), None)
+    return next((found for place in _PLACES if isinstance(found := dict_of(data).get(place), list)), None)
 
 
 def _is_record(data: Any) -> bool:
@@ -92,8 +80,8 @@ class _Reader:
     """One run being read."""
 
     def __init__(self, data: Any, name: str) -> None:
-        self.outer, self.name, self.entries = _dict(data), name, _entries(data)
-        self.metrics, self.settings = _dict(self.outer.get("metrics")), _dict(self.outer.get("metadata"))
+        self.outer, self.name, self.entries = dict_of(data), name, _entries(data)
+        self.metrics, self.settings = dict_of(self.outer.get("metrics")), dict_of(self.outer.get("metadata"))
         self.issues: list[Issue] = []
         self.tally: Counter[str] = Counter()
         self.drafts: list[Draft] = []
@@ -110,7 +98,7 @@ class _Reader:
     def parsed(self) -> Parsed:
         version = self._version()
         if self.entries is None:
-            self.issue("the record has no list of events", (_str(self.outer.get("error")) or "")[:80])
+            self.issue("the record has no list of events", (str_of(self.outer.get("error")) or "")[:80])
         for where, raw, position in self._events(version == FLAT):
             self._take(where, raw, version == FLAT, position)
         if not self.drafts and self.entries is not None:
@@ -144,8 +132,8 @@ class _Reader:
             what = PYTHON_REPR if is_python_repr(raw) else "an event is no object"
             self._lost(what, f"{where}: {type(raw).__name__}")
             return
-        facts = _dict(raw.get("args")) if raw.get("action") == "system" else {}
-        if version := _str(facts.get("openhands_version")):
+        facts = dict_of(raw.get("args")) if raw.get("action") == "system" else {}
+        if version := str_of(facts.get("openhands_version")):
             self.facts.setdefault("version", version)
         if raw.get("kind") == "ConversationStateUpdateEvent":
             self._conversation(raw)
@@ -173,17 +161,17 @@ class _Reader:
     def _conversation(self, raw: dict[str, Any]) -> None:
         """What V1 says of the conversation in its state updates."""
         value = raw.get("value")
-        if raw.get("key") == "execution_status" and _str(value):
-            self.state = _str(value)
-        state = _dict(value)
-        self.state = _str(state.get("execution_status")) or self.state
-        if model := _str(_dict(_dict(state.get("agent")).get("llm")).get("model")):
+        if raw.get("key") == "execution_status" and str_of(value):
+            self.state = str_of(value)
+        state = dict_of(value)
+        self.state = str_of(state.get("execution_status")) or self.state
+        if model := str_of(dict_of(dict_of(state.get("agent")).get("llm")).get("model")):
             self.facts.setdefault("model", model)
-        stats = state if raw.get("key") == "stats" else _dict(state.get("stats"))
-        uses = [use for use in _dict(stats.get("usage_to_metrics")).values() if isinstance(use, dict)]
+        stats = state if raw.get("key") == "stats" else dict_of(state.get("stats"))
+        uses = [use for use in dict_of(stats.get("usage_to_metrics")).values() if isinstance(use, dict)]
         spent = [cost for use in uses if (cost := amount(use.get("accumulated_cost"))) is not None]
         self.spent = sum(spent) if spent else self.spent
-        if uses and (model := _str(uses[0].get("model_name"))):
+        if uses and (model := str_of(uses[0].get("model_name"))):
             self.facts.setdefault("model", model)
 
     def _lost(self, what: str, got: str) -> None:
@@ -269,7 +257,7 @@ class _Reader:
                     index=index,
                     text="\n".join(draft.texts),
                     calls=draft.paired(),
-                    model=first.model or _str(usage.get("model")),
+                    model=first.model or str_of(usage.get("model")),
                     time=first.time,
                     cost=costs[index] if costs else None,
                     tokens=first.tokens or tokens_by_response(usage),
@@ -284,9 +272,9 @@ class _Reader:
         if len(models) > 1:
             spelled = ", ".join(f"{model[:60]} {n}" for model, n in models.most_common())
             self.issue("the run names more than one model", spelled)
-        configured = _dict(self.settings.get("llm_config")) or _dict(self.settings.get("llm"))
-        named = _str(configured.get("model")) or self.facts.get("model")
-        task = _dict(self.outer.get("instance"))
+        configured = dict_of(self.settings.get("llm_config")) or dict_of(self.settings.get("llm"))
+        named = str_of(configured.get("model")) or self.facts.get("model")
+        task = dict_of(self.outer.get("instance"))
         spent = amount(self.metrics.get("accumulated_cost"))
         if spent is None:
             stated = [amount(step.signals.get("accumulated_cost")) for step in steps]
@@ -294,12 +282,12 @@ class _Reader:
         fields = {
             "format": version,
             "scaffold": NAME,
-            "scaffold_version": self.facts.get("version") or _str(self.settings.get("git_commit")),
-            "dataset": _str(self.settings.get("dataset")),
-            "instance_id": _str(self.outer.get("instance_id")) or _str(task.get("instance_id")),
-            "repository": _str(task.get("repo")),
+            "scaffold_version": self.facts.get("version") or str_of(self.settings.get("git_commit")),
+            "dataset": str_of(self.settings.get("dataset")),
+            "instance_id": str_of(self.outer.get("instance_id")) or str_of(task.get("instance_id")),
+            "repository": str_of(task.get("repo")),
             "model": models.most_common(1)[0][0] if models else named,
-            "arm": _str(configured.get("reasoning_effort")),
+            "arm": str_of(configured.get("reasoning_effort")),
             "captured_at": next((step.time for step in steps if step.time), None),
             "exit_status": self._exit_status(steps),
             "cost": spent,
@@ -307,23 +295,23 @@ class _Reader:
         return {name: value for name, value in (fields | self._issue() | self._label()).items() if value is not None}
 
     def _exit_status(self, steps: list[Step]) -> str | None:
-        if error := _str(self.outer.get("error")):
+        if error := str_of(self.outer.get("error")):
             return error.partition(":")[0].partition("\n")[0][:80]
         finished = bool(steps) and any(call.tool in ("finish", "reject") for call in steps[-1].calls)
         return self.state or (steps[-1].calls[-1].tool if finished else None)
 
     def _issue(self) -> dict[str, Any]:
         """Task of the resolver: an issue of a repository."""
-        issue = _dict(self.outer.get("issue"))
-        owner, repo, number = _str(issue.get("owner")), _str(issue.get("repo")), whole(issue.get("number"))
+        issue = dict_of(self.outer.get("issue"))
+        owner, repo, number = str_of(issue.get("owner")), str_of(issue.get("repo")), whole(issue.get("number"))
         if not owner or not repo or number is None:
             return {}
         return {"repository": f"{owner}/{repo}", "instance_id": f"{owner}__{repo}-{number}"}
 
     def _label(self) -> dict[str, Any]:
         """The grade that an evaluation record carries; the resolver's own opinion (``success``) is none."""
-        for place in (self.outer, _dict(self.outer.get("test_result"))):
-            found = _dict(place.get("report")).get("resolved")
+        for place in (self.outer, dict_of(self.outer.get("test_result"))):
+            found = dict_of(place.get("report")).get("resolved")
             if isinstance(found, bool):
                 return {"resolved": found, "resolved_by": "evaluation record"}
         return {}

@@ -12,22 +12,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from ..schema import Call, Pairing, Tokens
-from .base import amount, whole
+from .base import amount, dict_of, list_of, str_of, whole
 from .openhands_events import Event
 
 __all__ = ["Draft", "by_response", "costs_of", "tokens_by_response"]
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _str(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 @dataclass(slots=True)
@@ -87,14 +75,14 @@ class Draft:
 
 def by_response(metrics: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
     """The entries of a list of the metrics that name one response of the model each."""
-    rows = [row for row in _list(metrics.get(name)) if isinstance(row, dict) and _str(row.get("response_id"))]
+    rows = [row for row in list_of(metrics.get(name)) if isinstance(row, dict) and str_of(row.get("response_id"))]
     times = Counter(row["response_id"] for row in rows)
     return {row["response_id"]: row for row in rows if times[row["response_id"]] == 1}
 
 
 def costs_of(metrics: dict[str, Any], decisions: int) -> list[float | None]:
     """Costs by decision, where there are exactly as many; they name no response, so the place pairs them."""
-    found = [_dict(row).get("cost") if isinstance(row, dict) else row for row in _list(metrics.get("costs"))]
+    found = [dict_of(row).get("cost") if isinstance(row, dict) else row for row in list_of(metrics.get("costs"))]
     return [amount(cost) for cost in found] if found and len(found) == decisions else []
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..schema import Scalar, Tokens
-from .base import amount, iso_time, text_of, tokens_of, whole
+from .base import amount, dict_of, iso_time, str_of, text_of, tokens_of, whole
 
 __all__ = ["Event", "Key", "as_json", "is_event", "is_flat", "time_of", "v0_event"]
 
@@ -128,14 +128,6 @@ def is_flat(events: list[dict[str, Any]]) -> bool:
     return not any({"id", "source", "cause"} & event.keys() for event in events)
 
 
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _str(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 def key_of(kind: str, value: Any) -> tuple[Key, ...]:
     """A key where the value can be one."""
     sound = (isinstance(value, str) and value) or (isinstance(value, int) and not isinstance(value, bool))
@@ -160,8 +152,8 @@ def v0_event(event: dict[str, Any], *, flat: bool, position: bool, first: bool) 
 
 def _action(event: dict[str, Any], flat: bool, first: bool) -> Event:
     kind: str = event["action"]
-    args = _dict(event.get("args")) or ({} if "args" in event else event)
-    call = _dict(event.get("tool_call_metadata"))
+    args = dict_of(event.get("args")) or ({} if "args" in event else event)
+    call = dict_of(event.get("tool_call_metadata"))
     time, problem = time_of(event)
     keys = key_of("event", event.get("id")) + key_of("call", call.get("tool_call_id"))
     speaker, doubt = _speaker(event, kind, args, flat, first)
@@ -170,8 +162,8 @@ def _action(event: dict[str, Any], flat: bool, first: bool) -> Event:
         return Event(role="context", kind=kind, keys=keys, speaker=speaker, text=text, time=time, problem=doubt)
     if not doubt and kind not in _DECISIONS:
         doubt = "an action of a kind that is not known"
-    response = _dict(call.get("model_response"))
-    metrics = _dict(event.get("llm_metrics"))
+    response = dict_of(call.get("model_response"))
+    metrics = dict_of(event.get("llm_metrics"))
     spent = amount(metrics.get("accumulated_cost"))
     own = event.get("id")
     return Event(
@@ -182,12 +174,12 @@ def _action(event: dict[str, Any], flat: bool, first: bool) -> Event:
         text=text_of(args.get("content" if kind == "message" else "thought")),
         reasoning=_reasoning(response),
         time=time,
-        call_id=_str(call.get("tool_call_id")) or (str(own) if isinstance(own, int | str) else None),
-        function=_str(call.get("function_name")),
+        call_id=str_of(call.get("tool_call_id")) or (str(own) if isinstance(own, int | str) else None),
+        function=str_of(call.get("function_name")),
         arguments=_arguments(kind, args),
-        response=_str(response.get("id")),
+        response=str_of(response.get("id")),
         siblings=whole(call.get("total_calls_in_response")),
-        model=_str(response.get("model")),
+        model=str_of(response.get("model")),
         tokens=tokens_of(response.get("usage")),
         signals={} if spent is None else {"accumulated_cost": spent},
         problem=doubt or problem,
@@ -196,7 +188,7 @@ def _action(event: dict[str, Any], flat: bool, first: bool) -> Event:
 
 def _speaker(event: dict[str, Any], kind: str, args: dict[str, Any], flat: bool, first: bool) -> tuple[str | None, str]:
     """Who acted, and the doubt about it."""
-    source = _str(event.get("source"))
+    source = str_of(event.get("source"))
     if source:
         return source, ""
     if not flat:  # the others say it
@@ -222,18 +214,18 @@ def _arguments(kind: str, args: dict[str, Any]) -> str:
 
 def _reasoning(response: dict[str, Any]) -> str:
     choices = response.get("choices")
-    first = _dict(choices[0]) if isinstance(choices, list) and choices else {}
-    return text_of(_dict(first.get("message")).get("reasoning_content"))
+    first = dict_of(choices[0]) if isinstance(choices, list) and choices else {}
+    return text_of(dict_of(first.get("message")).get("reasoning_content"))
 
 
 def _observation(event: dict[str, Any], position: bool) -> Event:
     kind: str = event["observation"]
-    extras = _dict(event.get("extras"))
-    call = _dict(event.get("tool_call_metadata"))
+    extras = dict_of(event.get("extras"))
+    call = dict_of(event.get("tool_call_metadata"))
     time, problem = time_of(event)
     answers = key_of("event", event.get("cause")) or key_of("call", call.get("tool_call_id"))
-    codes = (_dict(extras.get("metadata")).get("exit_code"), extras.get("exit_code"), event.get("exit_code"))
-    state = _str(extras.get("agent_state")) if kind == "agent_state_changed" else None
+    codes = (dict_of(extras.get("metadata")).get("exit_code"), extras.get("exit_code"), event.get("exit_code"))
+    state = str_of(extras.get("agent_state")) if kind == "agent_state_changed" else None
     bare = kind in _NO_ANSWERS and not answers and not (position and kind == "null")
     if kind not in _ANSWERS | _NO_ANSWERS:
         problem = "an observation of a kind that is not known"
@@ -243,7 +235,7 @@ def _observation(event: dict[str, Any], position: bool) -> Event:
         keys=key_of("event", event.get("id")),
         answers=answers,
         adjacent=position and not answers,
-        speaker=_str(event.get("source")),
+        speaker=str_of(event.get("source")),
         text=state or text_of(event.get("content")),
         time=time,
         exit_code=next((code for code in map(whole, codes) if code is not None), None),

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from .base import text_of, whole
+from .base import dict_of, str_of, text_of, whole
 from .openhands_events import Event, as_json, key_of, time_of
 
 __all__ = ["is_v1_event", "v1_event"]
@@ -39,26 +39,18 @@ def is_v1_event(event: dict[str, Any]) -> bool:
     )
 
 
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _str(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 def v1_event(event: dict[str, Any]) -> Event:
     """An event of V1; one of a kind that is not known has the role ``unknown``."""
-    kind = _str(event.get("kind")) or ""
+    kind = str_of(event.get("kind")) or ""
     time, problem = time_of(event)
     keys = key_of("event", event.get("id"))
-    source = _str(event.get("source"))
+    source = str_of(event.get("source"))
     if kind == "ActionEvent":
         return _action(event, source, time, problem)
     if kind in _ANSWERS:
         return _answer(event, kind, source, time, problem)
     if kind == "MessageEvent":
-        message = _dict(event.get("llm_message"))
+        message = dict_of(event.get("llm_message"))
         if source is None and message.get("role") in ("user", "assistant"):
             source = "agent" if message["role"] == "assistant" else "user"
         if source is None:
@@ -71,7 +63,7 @@ def v1_event(event: dict[str, Any]) -> Event:
             text=text_of(message.get("content")),
             reasoning=text_of(message.get("reasoning_content")),
             time=time,
-            response=_str(event.get("llm_response_id")),
+            response=str_of(event.get("llm_response_id")),
             problem=problem,
         )
     if kind in _CONTEXT:
@@ -82,16 +74,16 @@ def v1_event(event: dict[str, Any]) -> Event:
 
 
 def _action(event: dict[str, Any], source: str | None, time: str | None, problem: str) -> Event:
-    call = _dict(event.get("tool_call"))
-    function = _dict(call.get("function")) or call
-    name = _str(event.get("tool_name")) or _str(function.get("name")) or ""
-    call_id = _str(event.get("tool_call_id")) or _str(call.get("id"))
+    call = dict_of(event.get("tool_call"))
+    function = dict_of(call.get("function")) or call
+    name = str_of(event.get("tool_name")) or str_of(function.get("name")) or ""
+    call_id = str_of(event.get("tool_call_id")) or str_of(call.get("id"))
     keys = key_of("event", event.get("id")) + key_of("call", call_id)
     if source not in (None, "agent"):
         return Event(role="context", kind=name, keys=keys, speaker=source, time=time, problem=problem)
     given = function.get("arguments")
     if given is None:
-        given = {name: value for name, value in _dict(event.get("action")).items() if name != "kind"}
+        given = {name: value for name, value in dict_of(event.get("action")).items() if name != "kind"}
     return Event(
         role="call",
         kind=name,
@@ -100,9 +92,9 @@ def _action(event: dict[str, Any], source: str | None, time: str | None, problem
         text=text_of(event.get("thought")),
         reasoning=text_of(event.get("reasoning_content")),
         time=time,
-        call_id=call_id or _str(event.get("id")),
+        call_id=call_id or str_of(event.get("id")),
         arguments=_arguments(given),
-        response=_str(event.get("llm_response_id")),
+        response=str_of(event.get("llm_response_id")),
         problem=problem or ("" if name else "a call names no tool"),
     )
 
@@ -123,8 +115,8 @@ def _answer(event: dict[str, Any], kind: str, source: str | None, time: str | No
     given = event.get(_ANSWERS[kind])
     code = None
     if kind == "ObservationEvent":
-        seen = _dict(given)
-        codes = (seen.get("exit_code"), _dict(seen.get("metadata")).get("exit_code"))
+        seen = dict_of(given)
+        codes = (seen.get("exit_code"), dict_of(seen.get("metadata")).get("exit_code"))
         code = next((found for found in map(whole, codes) if found is not None), None)
         parts = [text_of(seen[key]) for key in ("content", "output", "error") if seen.get(key)]
         text = "\n".join(filter(None, parts)) if isinstance(given, dict) else text_of(given)

@@ -18,7 +18,7 @@ import msgspec
 from ..issues import Issue
 from ..schema import Call, Scalar, Step
 from . import PYTHON_REPR, is_python_repr
-from .base import Parsed, amount, text_of, whole
+from .base import Parsed, amount, dict_of, str_of, text_of, whole
 from .openhands_events import is_event
 
 __all__ = ["FORMATS", "HISTORY_ONLY", "SweAgent"]
@@ -31,14 +31,6 @@ _INPUT = frozenset({"messages", "query"})
 _READ = _ENTRY | _INPUT | {"execution_time", "extra_info"}
 _SMITH_ID = re.compile(r"[\w.-]+__[\w.-]+\.[0-9a-f]{8}\.\w[\w.-]*")
 _GITHUB = re.compile(r"github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _str(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _is_entry(entry: Any) -> bool:
@@ -84,7 +76,7 @@ class SweAgent:
         An entry that is no object, a state that is not readable and a field of another type are issues; an entry with
         an empty action is a decision without a call.
         """
-        outer = _dict(data)
+        outer = dict_of(data)
         attempts = _attempts(outer)
         if isinstance(outer.get("trajectory"), list):
             return [_Reader(outer, name, attempts).parsed()]
@@ -124,7 +116,7 @@ class _Reader:
     def _object(self, value: Any, what: str) -> dict[str, Any]:
         if value is not None and not isinstance(value, dict):
             self.issue(f"{what} is no object", type(value).__name__)
-        return _dict(value)
+        return dict_of(value)
 
     def _decoded(self, value: Any, what: str, where: str = "") -> dict[str, Any]:
         """An object, also where it stands as JSON text."""
@@ -180,15 +172,15 @@ class _Reader:
         return found
 
     def _header(self, entries: list[dict[str, Any]]) -> dict[str, Any]:
-        agent, env = _dict(self.config.get("agent")), _dict(self.config.get("env"))
+        agent, env = dict_of(self.config.get("agent")), dict_of(self.config.get("env"))
         configs = agent.get("agent_configs")
-        first = _dict(configs[0]) if isinstance(configs, list) and configs else {}
-        model = _dict(agent.get("model")) or _dict(first.get("model"))
-        options = _dict(model.get("completion_kwargs"))
-        stated = _str(_dict(self.config.get("problem_statement")).get("id"))
-        place = _str(self.outer.get("environment"))
-        instance = _str(self.outer.get("instance_id")) or (place if place and "__" in place else None) or stated
-        url = _GITHUB.search(_str(_dict(env.get("repo")).get("github_url")) or "")
+        first = dict_of(configs[0]) if isinstance(configs, list) and configs else {}
+        model = dict_of(agent.get("model")) or dict_of(first.get("model"))
+        options = dict_of(model.get("completion_kwargs"))
+        stated = str_of(dict_of(self.config.get("problem_statement")).get("id"))
+        place = str_of(self.outer.get("environment"))
+        instance = str_of(self.outer.get("instance_id")) or (place if place and "__" in place else None) or stated
+        url = _GITHUB.search(str_of(dict_of(env.get("repo")).get("github_url")) or "")
         calls = whole(self.stats.get("api_calls"))
         if self.attempts:
             decisions = sum(len(attempt["trajectory"]) for attempt in self.attempts)
@@ -199,12 +191,12 @@ class _Reader:
         fields = {
             "format": _version(entries, instance),
             "scaffold": NAME,
-            "scaffold_version": _str(self.info.get("swe_agent_version")),
+            "scaffold_version": str_of(self.info.get("swe_agent_version")),
             "instance_id": instance,
             "repository": url[1] if url else None,
-            "model": _str(model.get("name")),
-            "arm": _str(options.get("reasoning_effort")),
-            "exit_status": _str(self.info.get("exit_status")),
+            "model": str_of(model.get("name")),
+            "arm": str_of(options.get("reasoning_effort")),
+            "exit_status": str_of(self.info.get("exit_status")),
             "cost": amount(self.stats.get("instance_cost")),
             "api_calls": calls,
         }
