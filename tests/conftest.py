@@ -11,6 +11,7 @@ import pytest
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 NO_NETWORK = TESTS / "nonet"
+LONG = 80  # characters of an input that may stand in a test's name
 REAL = ROOT.parent / "shared" / "data"
 
 # Children of tests (kernels, workers, commands) inherit the ban through PYTHONPATH; git may read files only.
@@ -68,6 +69,11 @@ def scorer_bytes(scorer_source: str) -> bytes:
     pinned = pin.load()
     source = sources.open_source(scorer_source, pinned.pin)
     return sources.read_verified(source, pinned.pin, [pinned.scorer_path]).files[pinned.scorer_path]
+
+
+def pytest_make_parametrize_id(val, argname):
+    """Bytes and long texts are named after their parameter: a name must be short, and the same in every process."""
+    return argname if isinstance(val, bytes) or (isinstance(val, str) and len(val) > LONG) else None
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
