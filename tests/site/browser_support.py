@@ -114,7 +114,7 @@ PREPARE = """() => {
   const wide = (e) => ['auto', 'scroll'].includes(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1
     && e.checkVisibility() && ![...e.querySelectorAll(every)].some(shown);
   const boxes = [...document.querySelectorAll('main *')].filter(wide);
-  const acting = [...document.querySelectorAll(every), ...boxes].filter(shown);
+  const acting = [...new Set([...document.querySelectorAll(every), ...boxes])].filter(shown);
   const before = new Map(acting.map((e) => [e, look(e)]));
   window.keyboard = {acting, before, look};
   return acting.map((e) => ({
